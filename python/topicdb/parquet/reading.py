@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from topicdb import _core
+from topicdb.parquet.int96 import InexactTimeError, MillisecondTimes, exact_times
 from topicdb.parquet.writing import ABOUT_KEY, ABOUT_VERSION, SUFFIX, About, message_schema
 from topicdb.types import Properties
 
@@ -44,6 +45,7 @@ class Source:
     rows: int
     about: About | None
     dictionaries: tuple[str, ...]  # columns to read as dictionaries, since their values may repeat
+    has_int96: bool  # its times are of the Parquet type INT96
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +93,11 @@ def read(source: Source) -> Iterator[Rows]:
     """
     first = 0
     with _opened(source.path, source.dictionaries) as file:
-        for group in range(file.num_row_groups):
-            for batch in _batches(source, file, group):
-                for piece in _cut(batch):
-                    yield Rows(source, first, _as_messages(source, first, piece))
-                    first += piece.num_rows
+        batches = _all_batches(source, file)
+        for batch in _exact_batches(source, batches) if source.has_int96 else batches:
+            for piece in _cut(batch):
+                yield Rows(source, first, _as_messages(source, first, piece))
+                first += piece.num_rows
 
 
 def _files_at(path: Path) -> list[Path]:
@@ -124,14 +126,16 @@ def _check_complete(path: Path, names: list[str]) -> None:
 
 
 @contextmanager
-def _opened(path: Path, dictionaries: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+def _opened(
+    path: Path, dictionaries: Sequence[str] = (), *, int96_unit: str = "ns"
+) -> Iterator[pq.ParquetFile]:
     """Opens a file. Raises OSError if there is none, CorruptionError if it is no Parquet file."""
     with open(path, "rb") as raw:
         with _damage_named(path):
             file = pq.ParquetFile(
                 raw,
                 read_dictionary=list(dictionaries) or None,
-                coerce_int96_timestamp_unit="us",
+                coerce_int96_timestamp_unit=int96_unit,
                 page_checksum_verification=True,
                 buffer_size=_CHUNK_BYTES,
                 pre_buffer=False,
@@ -154,13 +158,13 @@ def _damage_named(path: Path) -> Iterator[None]:
 def _source(path: Path) -> Source:
     with _opened(path) as file:
         _check_columns(path, file.schema_arrow)
-        _check_times(path, file)
+        has_int96 = _check_times(path, file)
         metadata = file.metadata
         written = (metadata.metadata or {}).get(ABOUT_KEY)
         about = None if written is None else _about(path, written)
         if about is not None and about.properties:
             _check_properties(path, file.schema_arrow)
-        return Source(path, metadata.num_rows, about, _dictionaries(metadata))
+        return Source(path, metadata.num_rows, about, _dictionaries(metadata), has_int96)
 
 
 def _check_columns(path: Path, schema: pa.Schema) -> None:
@@ -175,7 +179,8 @@ def _check_columns(path: Path, schema: pa.Schema) -> None:
     _check_type(path, schema, "value", _TEXT + _BYTES, "binary or string")
 
 
-def _check_times(path: Path, file: pq.ParquetFile) -> None:
+def _check_times(path: Path, file: pq.ParquetFile) -> bool:
+    """Returns whether times are of the type INT96. Raises ValueError if they have a wrong type."""
     kind = file.schema_arrow.field("timestamp").type
     columns = map(file.schema.column, range(len(file.schema)))
     # INT96, as Hive and Spark write it by default, has no zone: it is UTC.
@@ -186,6 +191,7 @@ def _check_times(path: Path, file: pq.ParquetFile) -> None:
             f"{path}: column 'timestamp': expected a timestamp with a time zone, or int64 "
             f"microseconds, got {kind}"
         )
+    return is_int96
 
 
 def _check_properties(path: Path, schema: pa.Schema) -> None:
@@ -271,12 +277,42 @@ def _batches(source: Source, file: pq.ParquetFile, group: int) -> Iterator[pa.Re
         columns=["topic", "timestamp", "value", *properties],
         use_threads=False,
     )
+    yield from _named(path, batches)
+
+
+def _all_batches(source: Source, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    for group in range(file.num_row_groups):
+        yield from _batches(source, file, group)
+
+
+def _named(path: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Gives the batches. Raises CorruptionError, naming the file, if one cannot be read."""
     while True:
         with _damage_named(path):
             batch = next(batches, None)
         if batch is None:
             return
         yield batch
+
+
+def _exact_batches(source: Source, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Gives the batches of a file with INT96, with exact times in microseconds.
+
+    Raises ValueError for a time that would be rounded or does not fit.
+    """
+    first, path = 0, source.path
+    with _opened(path, int96_unit="ms") as file:
+        found = file.iter_batches(BATCH_ROWS, columns=["timestamp"], use_threads=False)
+        coarse = MillisecondTimes(path, (one.column(0) for one in _named(path, found)))
+        for batch in batches:
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            try:
+                ms = coarse.take(batch.num_rows)
+                columns["timestamp"] = exact_times(columns["timestamp"], ms)
+            except InexactTimeError as error:
+                raise _inexact(source, first + error.row, f"{error.ns} ns of INT96") from None
+            yield pa.RecordBatch.from_pydict(columns)
+            first += batch.num_rows
 
 
 def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -366,13 +402,17 @@ def _times(source: Source, first: int, column: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         row = next(row for row in range(len(column)) if not _fits(column.slice(row, 1)))
         text = column.slice(row, 1).cast(pa.int64())[0]
-        raise ValueError(
-            f"{source.path}: row {first + row}: column 'timestamp': {text} of {column.type} is no "
-            "whole number of microseconds from 1970 to 2**63; round it before"
-        ) from None
+        raise _inexact(source, first + row, f"{text} of {column.type}") from None
     if source.about is not None and len(times):
         _check_range(source, source.about, first, np.asarray(times.cast(pa.int64())))
     return times
+
+
+def _inexact(source: Source, row: int, time: str) -> ValueError:
+    return ValueError(
+        f"{source.path}: row {row}: column 'timestamp': {time} is no whole number of microseconds "
+        "from 1970 to 2**63; round it before"
+    )
 
 
 def _fits(times: pa.Array) -> bool:

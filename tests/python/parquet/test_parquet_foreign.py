@@ -74,12 +74,68 @@ def test_foreign_columns(tmp_path: Path, columns: dict[str, Any]) -> None:
         assert stored(db, "ab") == series(zip(topics, times, values, strict=True))
 
 
-def test_times_of_hive_and_older_sparks(tmp_path: Path) -> None:
-    table = pa.table(
-        {"topic": ["a"], "timestamp": pa.array([17], pa.timestamp("us")), "value": [b"x"]}
+def write_int96(path: Path, times: Any, **options: Any) -> Path:
+    """Writes messages of the topic ``a``; its times are of the type INT96, as Hive's are."""
+    values = pa.array([b"x"] * len(times))
+    table = pa.table({"topic": ["a"] * len(times), "timestamp": times, "value": values})
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True, **options)
+    schema = pq.ParquetFile(path).schema
+    assert schema.column(1).physical_type == "INT96"
+    return path
+
+
+# Nanoseconds in 64 bits end in the year 2262.
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("rows_per_group", [1, 2, 100])
+def test_times_of_hive_and_older_sparks(tmp_path: Path, zone: str, rows_per_group: int) -> None:
+    times = [0, 17, 1_700_000_000_000_001, 9_223_372_036_854_776, 253_402_300_799_999_999]
+    times += [4_000_000_000_000_000_003, TIMESTAMP_MAX - 1, TIMESTAMP_MAX]
+    path = write_int96(
+        tmp_path / "int96.parquet",
+        pa.array(times, pa.timestamp("us", zone)),
+        row_group_size=rows_per_group,
     )
-    path = tmp_path / "int96.parquet"
-    pq.write_table(table, path, use_deprecated_int96_timestamps=True)
     with topicdb.open(tmp_path / "db") as db:
-        db.import_parquet(path)
-        assert db.scan().to_list() == [("a", 17, b"x")]
+        assert db.import_parquet(path).messages == len(times)
+        assert [message.timestamp for message in db.scan()] == times
+
+
+def test_many_times_of_hive(tmp_path: Path) -> None:
+    times = list(range(1_700_000_000_000_000, 1_700_000_000_100_000))  # several batches
+    path = write_int96(
+        tmp_path / "int96.parquet", pa.array(times, pa.timestamp("us")), row_group_size=66_000
+    )
+    with topicdb.open(tmp_path / "db") as db:
+        assert db.import_parquet(path).messages == len(times)
+        assert [message.timestamp for message in db.scan()] == times
+
+
+@pytest.mark.parametrize("wrong", [1, 999, 1_700_000_000_000_000_999, (1 << 63) - 1, -1, -1_500])
+def test_times_of_hive_are_not_rounded(tmp_path: Path, wrong: int) -> None:
+    times = [1_000_000] * 80_000  # several batches
+    times[75_000] = wrong
+    path = write_int96(
+        tmp_path / "int96.parquet", pa.array(times, pa.timestamp("ns")), row_group_size=66_000
+    )
+    said = f"int96.parquet: row 75000: column 'timestamp': {wrong} ns of INT96 is no whole number"
+    with topicdb.open(tmp_path / "db") as db:
+        with pytest.raises(ValueError, match=said):
+            db.import_parquet(path)
+        assert db.scan().count() == 0
+
+
+def test_times_of_hive_that_are_too_late_or_not_there(tmp_path: Path) -> None:
+    # So many microseconds are more than 64 bits hold.
+    late = write_int96(tmp_path / "late.parquet", pa.array([1, 1 << 54], pa.timestamp("ms")))
+    null = write_int96(tmp_path / "null.parquet", pa.array([1, None], pa.timestamp("us")))
+    early = write_int96(tmp_path / "early.parquet", pa.array([1, -(1 << 54)], pa.timestamp("us")))
+    with topicdb.open(tmp_path / "db") as db:
+        with pytest.raises(
+            ValueError, match=f"row 1: column 'timestamp': {10**6 << 54} ns of INT96"
+        ):
+            db.import_parquet(late)
+        with pytest.raises(ValueError, match="row 1: column 'timestamp' is null"):
+            db.import_parquet(null)
+        with pytest.raises(ValueError, match="row 1: column 'timestamp': timestamp"):
+            db.import_parquet(early)
+        assert db.scan().count() == 0
