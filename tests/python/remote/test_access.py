@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -174,6 +175,47 @@ def test_changes_of_many_processes_are_all_there(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == [".tokens.json.lock", "tokens.json"]
 
 
+def killed_while_it_changes(path: Path) -> None:
+    """Leaves what a process leaves that was killed just before it replaced the file."""
+    work = """
+        import os, signal, sys
+        from pathlib import Path
+        from topicdb.remote.server import tokens
+        os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        tokens.add(Path(sys.argv[1]), {"name": "killed", "read": ["#"]})
+    """
+    with Child(work, path) as child:
+        assert child.finish()[0] == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("name", ["tokens", "tokens-*", "tokens-[p]rod", "tokens.lock", ".tokens"])
+def test_a_change_leaves_other_files_alone(tmp_path: Path, name: str) -> None:
+    path, other = tmp_path / name, tmp_path / "tokens-prod"
+    killed_while_it_changes(other)
+    before = set(os.listdir(tmp_path))
+    assert len(before) == 2  # its lock and its temporary file
+    killed_while_it_changes(path)
+    tokens.add(path, {"name": "x", "read": ["#"]})
+    tokens.remove(path, "x")
+    assert set(os.listdir(tmp_path)) == {*before, name, f".{name}.lock"}
+    left = next(one for one in before if not one.endswith(".lock"))
+    with pytest.raises(ValueError, match="choose another"):
+        tokens.add(tmp_path / left, {"name": "x", "read": ["#"]})
+    tokens.add(other, {"name": "x", "read": ["#"]})
+    assert left not in os.listdir(tmp_path)
+
+
+def test_a_change_leaves_the_locks_of_other_files_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "tokens-prod"
+    with replacing.Replacing(other):
+        tokens.add(tmp_path / "tokens", {"name": "x", "read": ["#"]})
+        monkeypatch.setattr(replacing, "WAIT_S", 0.1)
+        with pytest.raises(topicdb.LockedError):
+            replacing.Replacing(other)
+
+
 def test_a_change_keeps_the_link_the_mode_and_the_owner(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     real, path = tmp_path / "real" / "tokens.json", tmp_path / "link.json"
@@ -184,7 +226,8 @@ def test_a_change_keeps_the_link_the_mode_and_the_owner(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         os.chown(real, 1, 2)
     before = real.stat()
-    (tmp_path / "real" / ".tokens.json-left").write_text("by one that was killed")
+    killed_while_it_changes(real)
+    assert len(os.listdir(real.parent)) == 3
     tokens.add(path, {"name": "second", "read": ["#"]})
     tokens.remove(path, "first")
     after = real.stat()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
+import secrets
 import shutil
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,9 @@ from topicdb.closing import Closing
 
 WAIT_S = 30.0
 _LOOK_INTERVAL_S = 0.02
+# The end of the name of a temporary file. What is before it names the file that is replaced, so no
+# two files have a temporary file of the same name.
+_TEMPORARY = re.compile(r"\.(.*)\.[0-9a-f]{16}\.replacing", re.DOTALL)
 
 
 class Replacing(Closing):
@@ -22,12 +26,16 @@ class Replacing(Closing):
 
     The constructor waits for the lock, and raises LockedError after 30 s. The lock is that of
     another file beside it, ``.NAME.lock``, which stays, since each change makes the file itself a
-    new one. A symbolic link stays one: the file that it leads to is replaced.
+    new one. A symbolic link stays one: the file that it leads to is replaced. New content is
+    written to ``.NAME.….replacing`` first; the constructor raises ValueError for a file with such a
+    name.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._target = Path(os.path.realpath(path))
+        if _TEMPORARY.fullmatch(self._target.name):
+            raise ValueError(f"{path}: temporary files have such names; choose another one")
         lock = self._target.parent / f".{self._target.name}.lock"
         self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -53,9 +61,11 @@ class Replacing(Closing):
 
     def _tidy(self) -> None:
         """Removes files that a process left behind when it was killed."""
-        for left in self._target.parent.glob(f".{self._target.name}-*"):
-            with suppress(OSError):
-                left.unlink()
+        for left in self._target.parent.iterdir():
+            match = _TEMPORARY.fullmatch(left.name)
+            if match is not None and match[1] == self._target.name:
+                with suppress(OSError):
+                    left.unlink()
 
     def replace(self, content: bytes) -> None:
         """Gives the file new content, at once or not at all, also if the power fails.
@@ -64,7 +74,9 @@ class Replacing(Closing):
         one. Raises PermissionError if they cannot be kept.
         """
         target = self._target
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+        temporary = target.parent / f".{target.name}.{secrets.token_hex(8)}.replacing"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        handle = os.open(temporary, flags, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
@@ -79,7 +91,7 @@ class Replacing(Closing):
             raise
         _sync_directory(target.parent)
 
-    def _keep(self, temporary: str) -> None:
+    def _keep(self, temporary: Path) -> None:
         status = self._target.stat()
         made = os.stat(temporary)
         if (made.st_uid, made.st_gid) != (status.st_uid, status.st_gid):
