@@ -92,6 +92,11 @@ class Broker:
             self._process.kill()
             self._process.wait()
 
+    def hang(self) -> None:
+        """Stops the process with SIGSTOP, and returns when it stands still."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
     def kill_when_sent(self) -> None:
         """Kills the process with SIGKILL when the kernel has sent all that the process has written.
 
@@ -100,8 +105,7 @@ class Broker:
         acknowledged, many packets wait for a larger window. The broker may have confirmed the
         messages in them to their publishers.
         """
-        self.process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        self.hang()
         wait_until(lambda: unsent_bytes(self.port) == 0)
         self.kill()
 

@@ -21,6 +21,7 @@ from topicdb.forward import PermanentError
 from topicdb.mqtt.envelope import Envelope
 from topicdb.replay.broker.broker import BrokerReplay
 from topicdb.replay.broker.progress import Tracker
+from topicdb.replay.broker.work import BATCH_ROWS
 from topicdb.replay.pacing import Pacer, parse_rate
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
@@ -238,6 +239,36 @@ def test_it_goes_on_where_it_was_stopped(broker: Broker, db: topicdb.Database) -
         replay.run()  # starts from the beginning
         wait_until(lambda: len(subscriber.items) == 6_000)
         assert subscriber.items == items * 2
+
+
+def test_messages_of_one_time_are_not_passed_over(broker: Broker, db: topicdb.Database) -> None:
+    """It is stopped behind a batch, and the next one begins with the same timestamp."""
+    items = numbered(BATCH_ROWS + 500)
+    db.append([(f"a/{number % 7}", START_US, item) for number, item in enumerate(items)])
+    taken: list[str] = []
+
+    def stops(topic: str) -> str:
+        taken.append(topic)
+        if len(taken) == BATCH_ROWS:
+            broker.hang()  # so that it confirms nothing before the replay has seen the request
+            replay.stop(PATIENCE_S)  # in the replay's thread, as in a signal handler
+        return topic
+
+    with Subscriber(broker.port) as subscriber:
+        replay = replay_to(broker, db, remap=stops)
+        replay.start()
+        wait_until(lambda: replay.progress().done + replay.progress().unconfirmed == BATCH_ROWS)
+        broker.process.send_signal(signal.SIGCONT)
+        assert replay.wait(PATIENCE_S)
+        first = replay.progress()
+        assert (first.state, first.done) == ("stopped", BATCH_ROWS)
+        assert first.position == START_US
+        replay.run()
+        last = replay.progress()
+        assert (last.state, last.done) == ("complete", len(items))
+        assert last.position == START_US + 1
+        wait_until(lambda: len(subscriber.items) >= BATCH_ROWS + len(items))
+        assert set(subscriber.items) == set(items)
 
 
 # Brokers that fail

@@ -91,21 +91,27 @@ class _Source:
         self._batches = scan.batches(BATCH_ROWS)
         self._batch = _core.empty_batch()
         self._row = 0
-        self._end_us = begin_us  # all older messages were read
+        self._end_us = begin_us  # all older messages were read; more of this time may follow
+        self._is_at_end = False
 
     def has_more(self) -> bool:
         if self._row < len(self._batch):
             return True
+        if self._is_at_end:
+            return False
         batch = next(self._batches, None)
         if batch is None:
+            self._is_at_end = True
+            if len(self._batch) > 0:
+                self._end_us += 1  # no more of that time follow
             return False
         self._batch, self._row = batch, 0
-        self._end_us = int(batch.timestamps[-1]) + 1
+        self._end_us = int(batch.timestamps[-1])
         return True
 
     @property
     def position(self) -> int:
-        """A timestamp; all older messages were taken."""
+        """A timestamp; all older messages were taken, and perhaps some of this very timestamp."""
         if self._row < len(self._batch):
             return int(self._batch.timestamps[self._row])
         return self._end_us
@@ -254,6 +260,7 @@ class Work:
                 self._seek(seek_us)
             return None
         if not self._flight and not self._has_more():
+            self._move(0)  # only now the position is behind the last message
             return True
         self._show_state(is_paused)
         return None
