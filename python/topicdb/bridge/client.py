@@ -1,7 +1,8 @@
 """An MQTT client that acknowledges messages only when it is told to.
 
-Only this module knows how paho-mqtt works inside. By itself paho-mqtt answers a PUBLISH of QoS 2
-with PUBREC as it comes: then the broker forgets the message, which nobody has stored yet.
+Only this module and ``topicdb.mqtt.publishing`` know how paho-mqtt works inside. By itself it
+answers a PUBLISH of QoS 2 with PUBREC as the message comes: then the broker forgets the message,
+which nobody has stored yet.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from topicdb.bridge.packet import Published, decode_publish, take_publishes
 from topicdb.bridge.rules import PROTOCOL_ERROR, PacketError, check_packet
 from topicdb.filters import SHARED
 from topicdb.mqtt.polling import read, wait_for
+from topicdb.mqtt.publishing import check_methods
 
 _NEEDED = ("_packet_handle", "_packet_queue", "_sock_recv", "_sock_send")
 _READ_BYTES = 1 << 16
@@ -43,12 +45,7 @@ class StoringClient(Client):
     """One connection to a broker, which keeps what comes until ``take``. Not thread-safe."""
 
     def __init__(self, client_id: str, protocol: str, keepalive_s: int) -> None:
-        for name in _NEEDED:
-            if not hasattr(Client, name):
-                raise ImportError(
-                    f"this version of paho-mqtt has no Client.{name}; the bridge is known to work "
-                    "with 2.0 to 2.2"
-                )
+        check_methods(*_NEEDED)
         self._arrived: list[Published] = []
         self._arrived_bytes = 0
         self._released: list[int] = []

@@ -79,12 +79,15 @@ class MqttSink:
         - ``connect_timeout``: seconds to wait for the broker to accept the connection.
         - ``unconfirmed_max``: the most messages on their way at once; fewer if the broker says so.
 
-        Raises ImportError without paho-mqtt, ValueError for bad options.
+        Raises ImportError without a paho-mqtt that fits, ValueError for bad options.
         """
         try:
             import paho.mqtt.client  # noqa: F401
         except ImportError as error:
             raise ImportError("MqttSink needs paho-mqtt: pip install topicdb[mqtt]") from error
+        from topicdb.mqtt.publishing import check_publishing
+
+        check_publishing()
         _check(qos, protocol, client_id, clean_start, unconfirmed_max)
         self._broker = broker_of(host, port, tls, username, password)
         self._topic = topic
@@ -136,10 +139,12 @@ class MqttSink:
         return self._connection
 
     def _new_client(self) -> Client:
-        from paho.mqtt.client import Client, MQTTv5, MQTTv311
+        from paho.mqtt.client import MQTTv5, MQTTv311
         from paho.mqtt.enums import CallbackAPIVersion
 
-        client = Client(
+        from topicdb.mqtt.publishing import PublishingClient
+
+        client = PublishingClient(
             CallbackAPIVersion.VERSION2,
             client_id=self._client_id,
             protocol=MQTTv5 if self._v5 else MQTTv311,

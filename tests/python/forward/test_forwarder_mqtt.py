@@ -206,7 +206,8 @@ def test_it_keeps_to_what_the_broker_can_take(queue: topicdb.Queue, tmp_path: Pa
     assert refused == [b"x" * 1000]
 
 
-def test_what_is_not_authorized_is_retried(queue: topicdb.Queue, tmp_path: Path) -> None:
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_is_not_authorized_is_retried(queue: topicdb.Queue, tmp_path: Path, qos: int) -> None:
     directory = tmp_path / "mosquitto"
     directory.mkdir()
     rules = directory / "acl"
@@ -214,7 +215,7 @@ def test_what_is_not_authorized_is_retried(queue: topicdb.Queue, tmp_path: Path)
     # Without a limit of queued messages, Mosquitto 2.0.11 disconnects unauthorized clients.
     with mosquitto(directory, f"acl_file {rules}", "max_queued_messages 1000") as broker:
         queue.append(numbered(5))
-        with Forwarder(queue, sink_to(broker), poison="drop", **QUICK) as forwarder:
+        with Forwarder(queue, sink_to(broker, qos=qos), poison="drop", **QUICK) as forwarder:
             wait_until(lambda: forwarder.metrics().failures > 2)
             assert "Not authorized" in str(forwarder.health.error)
             assert forwarder.health.state == "retrying"

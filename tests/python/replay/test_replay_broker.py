@@ -381,7 +381,8 @@ def test_it_keeps_to_what_the_broker_can_take(db: topicdb.Database, tmp_path: Pa
         assert (progress.done, progress.refused, progress.reconnects) == (300, 1, 0)
 
 
-def test_what_is_not_authorized_is_retried(db: topicdb.Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_is_not_authorized_is_retried(db: topicdb.Database, tmp_path: Path, qos: int) -> None:
     fill(db, numbered(5))
     directory = tmp_path / "mosquitto"
     directory.mkdir()
@@ -389,7 +390,7 @@ def test_what_is_not_authorized_is_retried(db: topicdb.Database, tmp_path: Path)
     rules.write_text("topic read #\n")
     # Without a limit of queued messages, Mosquitto 2.0.11 disconnects unauthorized clients.
     with mosquitto(directory, f"acl_file {rules}", "max_queued_messages 1000") as broker:
-        with replay_to(broker, db, refused="skip") as replay:
+        with replay_to(broker, db, refused="skip", qos=qos) as replay:
             wait_until(lambda: replay.progress().reconnects > 1)
             assert "Not authorized" in str(replay.progress().last_error)
             rules.write_text("topic readwrite #\n")
