@@ -20,6 +20,7 @@ import topicdb
 from topicdb.forward import PermanentError
 from topicdb.mqtt.envelope import Envelope
 from topicdb.replay.broker.broker import BrokerReplay
+from topicdb.replay.broker.link import Outgoing, Target
 from topicdb.replay.broker.progress import Tracker
 from topicdb.replay.broker.work import BATCH_ROWS
 from topicdb.replay.pacing import Pacer, parse_rate
@@ -419,6 +420,19 @@ def test_properties_that_cannot_be_sent(db: topicdb.Database, tmp_path: Path) ->
         replay.run()
         progress = replay.progress()
         assert (progress.done, progress.refused, progress.reconnects) == (10, 2, 0)
+
+
+def test_what_cannot_be_sent_holds_no_place_of_what_is_on_its_way(broker: Broker) -> None:
+    target = Target("127.0.0.1", broker.port, topic="-")
+    wrong = ENVELOPE._replace(content_type="x" * 70_000, message_expiry_s=None)
+    link = target.connect()
+    try:
+        message = Outgoing(START_US, "a", wrong, 1, False, None, True)
+        link.send(message)
+        assert isinstance(message.error, PermanentError)
+        assert not link._client._out_messages and link._client._inflight_messages == 0
+    finally:
+        link.close()
 
 
 # What else may end a replay

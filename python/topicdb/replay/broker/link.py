@@ -174,10 +174,11 @@ class Link(_Connection):
             self._unconfirmed[info.mid] = message
 
     def _check_packet(self, message: Outgoing, properties: PublishProperties | None) -> None:
-        if self._packet_bytes_max is None:
-            return
+        # A property that no packet can have is to be found here: paho-mqtt would find it after it
+        # has put the message among those on their way, and would keep it there.
         beside = b"" if properties is None else properties.pack()
-        self._check_size(message.topic, message.envelope.payload + beside)
+        if self._packet_bytes_max is not None:
+            self._check_size(message.topic, message.envelope.payload + beside)
 
     def poll(self, timeout: float) -> None:
         self._turn(timeout)
