@@ -16,6 +16,7 @@ _UNIT_BYTES: dict[str, int] = {
     **{f"{unit}ib": 1_024**power for power, unit in enumerate("kmgtp", 1)},
 }
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?i?b)", re.IGNORECASE)
+_BYTES_MAX = (1 << 63) - 1
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _UNITS = (
     "write a number and one of B, kB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (of 1024), "
@@ -36,22 +37,28 @@ def is_number(value: object) -> bool:
 def size_bytes(size: Size, *, what: str = "size") -> int:
     """Returns the number of bytes of ``"125000MB"``, ``"10GiB"``, ``"4096B"`` or a plain number.
 
-    Raises ValueError, naming ``what``, for text that is no size. Text without a unit is refused:
-    nobody can tell what ``"30"`` means. Raises TypeError for anything else.
+    Raises ValueError, naming ``what``, for text that is no size, and for 2**63 bytes or more. Text
+    without a unit is refused: nobody can tell what ``"30"`` means. Raises TypeError for anything
+    else.
     """
+    found: float | None
     if isinstance(size, str):
         found = _bytes_of(size)
         if found is None and is_number(size):
             raise ValueError(f"{what}: {size!r} has no unit; {_UNITS}")
         if found is None:
             raise ValueError(f"{what}: {size!r} is no size; {_UNITS}")
-        return found
-    if isinstance(size, bool) or not hasattr(size, "__index__"):
+    elif isinstance(size, bool) or not hasattr(size, "__index__"):
         raise wrong_type(what, "a number of bytes, or text such as '10GiB'", size)
-    return size.__index__()
+    else:
+        found = size.__index__()
+    if found > _BYTES_MAX:
+        raise ValueError(f"{what}: {size!r} must be less than 2**63 bytes")
+    return round(found)
 
 
-def _bytes_of(text: str) -> int | None:
+def _bytes_of(text: str) -> float | None:
+    """Returns the bytes, infinitely many if the text has too many digits; None if it is no size."""
     match = _SIZE.fullmatch(text.strip())
     unit = _UNIT_BYTES.get(match[2].lower()) if match else None
-    return None if match is None or unit is None else round(float(match[1]) * unit)
+    return None if match is None or unit is None else float(match[1]) * unit

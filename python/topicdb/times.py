@@ -47,8 +47,10 @@ def is_duration(value: object) -> bool:
 def duration_us(text: str | timedelta, *, what: str = "duration") -> int:
     """Returns the microseconds of ``"90s"``, ``"365d"`` or a timedelta.
 
-    Raises ValueError, naming ``what``, for anything else and for a duration that is not above zero.
+    Raises ValueError, naming ``what``, for anything else, for a duration that is not above zero,
+    and for one of 2**63 µs (292,000 years) or more.
     """
+    result: float
     if isinstance(text, timedelta):
         result = text // _MICROSECOND
     else:
@@ -58,10 +60,13 @@ def duration_us(text: str | timedelta, *, what: str = "duration") -> int:
                 f"{what}: {text!r} is not a duration; write a number and one of "
                 "us, ms, s, m, h, d, w, such as '24h' or '7d'"
             )
-        result = round(float(match[1]) * _UNIT_US[match[2]])
-    if result <= 0:
+        result = float(match[1]) * _UNIT_US[match[2]]  # infinite if there are too many digits
+    if result > TIMESTAMP_MAX:
+        raise ValueError(f"{what}: {text!r} must be less than 2**63 microseconds")
+    us = round(result)
+    if us <= 0:
         raise ValueError(f"{what}: {text!r} must be more than zero")
-    return result
+    return us
 
 
 def time_us(value: TimeLike, *, what: str = "timestamp", now: int | None = None) -> int:
@@ -128,8 +133,12 @@ def _doubt(number: int) -> str:
 
 
 def _guess(number: int) -> str:
-    for unit, factor in (("seconds", 1_000_000), ("milliseconds", 1_000), ("nanoseconds", 0.001)):
-        us = round(number * factor)
+    # Integers only: the number may be larger than any float.
+    for unit, us in (
+        ("seconds", number * 1_000_000),
+        ("milliseconds", number * 1_000),
+        ("nanoseconds", number // 1_000),
+    ):
         if _PLAUSIBLE_MIN_US <= us < _PLAUSIBLE_MAX_US // 10:
             moment = (_EPOCH + timedelta(microseconds=us)).isoformat()
             return f"if these are {unit}, write {us} or {moment}"

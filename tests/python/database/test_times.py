@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from topicdb import Database
-from topicdb.sizes import size_bytes
-from topicdb.times import duration_us, time_us
+from topicdb.sizes import is_size, size_bytes
+from topicdb.times import duration_us, time_of_text, time_us
 
 US = 1_000_000
 MOMENT_US = 1_769_868_120 * US  # 2026-01-31T14:02:00Z
@@ -123,6 +123,30 @@ def test_no_duration_is_a_value_error(wrong: Any) -> None:
         duration_us(wrong, what="age")
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    ["9" * 401 + "s", "9" * 401 + ".5us", "300000000d", timedelta.max],
+    ids=["infinite", "fraction", "days", "timedelta"],
+)
+def test_a_duration_may_be_too_long(wrong: str | timedelta) -> None:
+    with pytest.raises(ValueError, match=r"age: .* must be less than 2\*\*63 microseconds"):
+        duration_us(wrong, what="age")
+
+
+def test_the_longest_duration() -> None:
+    assert duration_us(timedelta(microseconds=2**63 - 1)) == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 401, "-" + "9" * 401 + "d", "9" * 5_000], ids=["401", "duration", "5000"]
+)
+def test_numbers_of_any_length_are_value_errors(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  # which of several texts, depends on the length
+        time_us(time_of_text(text, what="since"), what="since")
+    with pytest.raises(ValueError, match="is outside"):
+        time_us(10**401)
+
+
 @pytest.mark.parametrize("number", [1_700_000_000, 1_700_000_000_000, 1_700_000_000_000_000_000])
 def test_what_removes_takes_no_seconds_for_microseconds(db: Database, number: int) -> None:
     db.append([("a", MOMENT_US, b"")])
@@ -150,6 +174,18 @@ def test_devices_without_a_clock_can_be_trimmed(db: Database) -> None:
 )
 def test_sizes(text: Any, size: int) -> None:
     assert size_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["9" * 401 + "B", "9" * 308 + "TB", "9500PB", 2**63, 10**401],
+    ids=["infinite", "infinite with its unit", "text", "int", "no float"],
+)
+def test_a_size_may_be_too_large(wrong: Any) -> None:
+    assert not isinstance(wrong, str) or is_size(wrong)
+    with pytest.raises(ValueError, match=r"quota: .* must be less than 2\*\*63 bytes"):
+        size_bytes(wrong, what="quota")
+    assert size_bytes(2**63 - 1) == 2**63 - 1
 
 
 @pytest.mark.parametrize("wrong", ["30", "1.5", "", "GB", "30G", "-1B", "1 potato"])
