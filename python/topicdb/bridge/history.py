@@ -7,15 +7,13 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
+from typing import TYPE_CHECKING
 
 from topicdb import _core
 from topicdb.filters import covers
 from topicdb.mqtt.envelope import Envelope
 from topicdb.mqtt.expiry import left_s
+from topicdb.mqtt.properties import PublishProperties
 from topicdb.times import duration_us, is_duration, now_us, time_of_text, time_us
 from topicdb.types import Message
 
@@ -27,15 +25,16 @@ _logger = logging.getLogger("topicdb.bridge")
 _UNSENT_MAX = 1_000  # messages that are read ahead of publishing
 _UNCONFIRMED_MAX = 100
 _WAITING_MAX = 100  # requests that wait
+_ERROR_CHARACTERS_MAX = 1_000  # of an error's text in an answer; it may quote what was asked
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """A message to publish at the response topic of a request."""
+    """A message to publish at the response topic of a request. Its properties are packed."""
 
     topic: str
     payload: bytes
-    properties: Properties
+    properties: PublishProperties
 
 
 @dataclass(frozen=True)
@@ -92,15 +91,15 @@ class History:
         try:
             asked = dict(message.user_properties)
             request = self._request(message.payload, asked, topic, correlation)
-        except (ValueError, TypeError) as error:
-            self._put(_answer(topic, b"", correlation, [("error", str(error))]))
+        except Exception as error:  # the request is a client's: nothing in it may end the bridge
+            self._put(_error(topic, correlation, str(error)))
             return
         with self._lock:
             if len(self._requests) < _WAITING_MAX:
                 self._requests.append(request)
                 self._changed.notify_all()
                 return
-        self._put(_answer(topic, b"", correlation, [("error", "too many requests are waiting")]))
+        self._put(_error(topic, correlation, "too many requests are waiting"))
 
     def _request(
         self, payload: bytes, asked: dict[str, str], topic: str, correlation: bytes | None
@@ -130,8 +129,7 @@ class History:
             except Exception as error:
                 # Whatever the error is, the client is told, and the next request is answered.
                 _logger.warning("history of %r: %s", request.filter, error)
-                users = [("error", str(error))]
-                self._put(_answer(request.topic, b"", request.correlation, users))
+                self._put(_error(request.topic, request.correlation, str(error)))
 
     def _answer(self, request: _Request) -> None:
         count = expired = 0
@@ -150,7 +148,7 @@ class History:
         users = [("end", str(count))]
         if expired:
             users.append(("expired", str(expired)))
-        self._put(_answer(request.topic, b"", request.correlation, users))
+        self._put(_answer(request.topic, Envelope(b""), request.correlation, users))
         self.requests += 1
         self.replayed += count
         self.expired += expired
@@ -172,7 +170,18 @@ class History:
             with self._lock:
                 answer = self._answers.popleft()
                 self._changed.notify_all()
-            client.publish(answer.topic, answer.payload, 1, False, answer.properties)
+            try:
+                client.publish(
+                    answer.topic,
+                    answer.payload,
+                    1,
+                    False,
+                    answer.properties,  # type: ignore[arg-type]  # it calls nothing but pack()
+                )
+            except OSError:
+                raise
+            except Exception as error:  # an answer that cannot be sent is no fault of the bridge
+                _logger.warning("an answer with history at %r: %s", answer.topic, error)
 
     def close(self) -> None:
         """Ends the thread, and drops answers that were not sent: the connection has ended."""
@@ -191,7 +200,10 @@ def _time_us(text: str | None, what: str) -> int | None:
 
 
 def _answer_of(message: Message, request: _Request) -> _Answer | None:
-    """Returns the answer with this message; None if it has expired."""
+    """Returns the answer with this message; None if it has expired.
+
+    Raises ValueError if no packet can have its properties.
+    """
     envelope = Envelope.read(message.value)
     users: list[tuple[str, str]] = [
         ("topic", message.topic),
@@ -201,21 +213,36 @@ def _answer_of(message: Message, request: _Request) -> _Answer | None:
     if left == 0:
         return None
     users += envelope.user_properties
-    answer = _answer(request.topic, envelope.payload, request.correlation, users)
-    if envelope.payload_format is not None:
-        answer.properties.PayloadFormatIndicator = envelope.payload_format
-    if left is not None:
-        answer.properties.MessageExpiryInterval = left
-    if envelope.content_type is not None:
-        answer.properties.ContentType = envelope.content_type
-    return answer
+    return _answer(request.topic, envelope, request.correlation, users, left)
 
 
 def _answer(
-    topic: str, payload: bytes, correlation: bytes | None, users: list[tuple[str, str]]
+    topic: str,
+    message: Envelope,
+    correlation: bytes | None,
+    users: list[tuple[str, str]],
+    left_s: int | None = None,
 ) -> _Answer:
-    properties: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-    properties.UserProperty = users
-    if correlation is not None:
-        properties.CorrelationData = correlation
-    return _Answer(topic, payload, properties)
+    """Returns an answer with the payload of a message, and what its properties say of that.
+
+    Raises ValueError if no packet can have the properties.
+    """
+    answer = Envelope(
+        message.payload,
+        payload_format=message.payload_format,
+        content_type=message.content_type,
+        correlation_data=correlation,
+        user_properties=tuple(users),
+    )
+    properties = PublishProperties(answer, left_s)
+    properties.pack()  # an error is raised here, and not in the bridge's thread
+    return _Answer(topic, message.payload, properties)
+
+
+def _error(topic: str, correlation: bytes | None, text: str) -> _Answer:
+    """Returns an answer with an error, in such a form that any broker passes it on."""
+    if len(text) > _ERROR_CHARACTERS_MAX:
+        half = (_ERROR_CHARACTERS_MAX - 1) // 2
+        text = f"{text[:half]}…{text[-half:]}"
+    text = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return _answer(topic, Envelope(b""), correlation, [("error", text)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import struct
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb.bridge import Bridge
+from topicdb.bridge.client import StoringClient
 from topicdb.bridge.options import widest
 from topicdb.bridge.storing import Arrival, Part, Store
 from topicdb.replay import Envelope
@@ -527,6 +529,52 @@ def test_history_at_the_response_topic(broker: Broker, db: topicdb.Database) -> 
         connected(bridge, 2)
         assert bridge.status().requests == 4 and bridge.status().replayed == 1_504
         assert bridge.status().received == 1_500  # the bridge stores neither requests nor answers
+
+
+def test_no_request_for_history_ends_the_bridge(broker: Broker, db: topicdb.Database) -> None:
+    db.append([("good", None, b"1")])
+    db.append([("bad", None, Envelope(b"", content_type="x" * 65_536).encode())], raw=True)
+    asker = Asker(broker.port)
+    with Bridge(db, "127.0.0.1", broker.port, history=["good", "bad"]) as bridge:
+        connected(bridge)
+        try:
+            for filter, asked, told in (
+                ("good", {"since": "9" * 401}, "microseconds since 1970"),
+                ("good", {"since": "9" * 401 + "s"}, "less than 2**63"),
+                ("good", {"limit": "9" * 5_000}, "limit"),
+                ("a" * 65_530, {}, "is not covered by what may be asked for"),
+                ("\0\n\x7f" * 20_000, {}, "NUL"),
+                ("bad", {}, "65536 bytes"),
+            ):
+                (answer,) = asker.ask(filter, **asked)
+                error = asker.users(answer)["error"]
+                assert told in error and len(error) <= 1_000, (filter[:10], error)
+            *messages, end = asker.ask("good")
+            assert [one.payload for one in messages] == [b"1"] and asker.users(end)["end"] == "1"
+        finally:
+            asker.close()
+        assert bridge.status().connections == 1
+
+
+def test_an_answer_that_cannot_be_sent_is_passed_over(
+    broker: Broker, db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = StoringClient.publish
+
+    def fails(self: StoringClient, topic: str, payload: bytes, *others: Any) -> Any:
+        if payload == b"2":
+            raise struct.error("it cannot be packed")
+        return publish(self, topic, payload, *others)
+
+    monkeypatch.setattr(StoringClient, "publish", fails)
+    db.append([("a", number, b"%d" % number) for number in (1, 2, 3)])
+    asker = Asker(broker.port)
+    with Bridge(db, "127.0.0.1", broker.port, history="a") as bridge:
+        connected(bridge)
+        try:
+            assert [one.payload for one in asker.ask("a")] == [b"1", b"3", b""]
+        finally:
+            asker.close()
 
 
 def test_no_paho_no_bridge() -> None:
