@@ -223,6 +223,7 @@ class Bridge(Closing):
         from topicdb.bridge.client import LostError, StoringClient
 
         self._note(state="connecting")
+        self._store.refresh()
         client = StoringClient(self._name, self._protocol, self._keepalive)
         if self._broker.login is not None:
             client.username_pw_set(*self._broker.login)
@@ -353,7 +354,7 @@ class Bridge(Closing):
                 break
             except _core.ClosedError:
                 raise
-            except _core.Error as error:  # no room, a failing disk
+            except _core.Error as error:  # no room, a failing disk, a server that is away
                 self._note(state="waiting", last_error=str(error))
                 _logger.error("bridge %s cannot store: %s", self._name, error)
             if self._stopping.wait(pause_s):

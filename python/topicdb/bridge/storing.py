@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import struct
 import zlib
 from collections import OrderedDict
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from topicdb import _core
 from topicdb.bridge.retained import Known, Retained, digest_of
-from topicdb.engine import Engine
+from topicdb.engine import Engine, TransactionEngine
 from topicdb.map import escape
 from topicdb.mqtt.follows import LEVEL, Follows
 from topicdb.transaction import begun
@@ -79,12 +80,14 @@ class Part(NamedTuple):
     """The part of a plan for one shard: messages, and the state after them.
 
     ``ids``: packet ids that are then stored and not released. ``retained``: digests to store.
+    ``name``: a random name of the commit, by which the database tells whether it has it already.
     """
 
     shard: int
     arrivals: list[Arrival]
     ids: dict[int, int]
     retained: Known
+    name: bytes
 
 
 @dataclass
@@ -99,6 +102,25 @@ class Plan:
     copies: int = 0
 
 
+class StaleError(ConnectionError):
+    """The state of a bridge is not what it was when it was loaded; see ``Store.refresh``.
+
+    The connection to the broker is to end, so that the broker sends again what is not acknowledged.
+    """
+
+
+class _Loaded(NamedTuple):
+    """The state of one shard as it is stored.
+
+    ``seen``: the last names of messages, oldest first. ``next``: the number of the next name.
+    """
+
+    received: dict[int, int]
+    seen: OrderedDict[str, None]
+    next: int
+    last_commit: bytes | None
+
+
 class Store:
     """The stored state of one bridge. Not thread-safe: the bridge's thread uses it.
 
@@ -108,6 +130,10 @@ class Store:
     have the names of the last messages, each with its number. ``…/retained/<digest>``: see
     ``Retained``. In the first shard, ``…/filters`` has the filters that the broker may have
     subscriptions for, and ``…/follows`` a ``Follows``.
+
+    If a server has the database, the answer to a commit may be lost, so that nobody knows whether
+    it was carried out. So each commit stores its name in ``…/commit``, and requires that the commit
+    before it is there. If it is tried again and its own name is there, it was carried out.
     """
 
     def __init__(
@@ -126,36 +152,55 @@ class Store:
         properties, which then also tell one message from another.
         """
         self._core = core
+        self._name = name
         self._prefix = f"$topicdb/bridge/{escape(name)}/"
         _core.check_topic(self._prefix + "seen/4294967295")
         self._durability = durability
         self._shards: int = core.schema["shards"]
         self._names_max = names_max
-        self._retained = Retained(core, self._prefix, filters, has_properties)
-        self._received: list[dict[int, int]] = []
-        self._seen: list[OrderedDict[str, None]] = []
-        self._next: list[int] = []
-        with begun(core, 0, durability) as transaction:
+        self._has_properties = has_properties
+        self._message_filters = filters
+        self._names_commits = not isinstance(core, _core.Database)
+        self._load()
+
+    def refresh(self) -> None:
+        """Loads the state again after a StaleError. If that raises, it is still to be done."""
+        if self._is_stale:
+            self._load()
+
+    def _load(self) -> None:
+        with begun(self._core, 0, self._durability) as transaction:
             before = transaction.get(self._prefix + "filters", 0)
             follows = transaction.get(self._prefix + LEVEL, 0)
+        loaded = [self._loaded(shard) for shard in range(self._shards)]
         self.follows = None if follows is None else Follows.decode(follows)
         self.filters: list[str] = json.loads(before) if before else []
-        for shard in range(self._shards):
-            self._load(shard)
+        self._received = [one.received for one in loaded]
+        self._seen = [one.seen for one in loaded]
+        self._next = [one.next for one in loaded]
+        self._last_commits = [one.last_commit for one in loaded]
+        self._retained = Retained(
+            self._core, self._prefix, self._message_filters, self._has_properties
+        )
+        self._is_stale = False
 
-    def _load(self, shard: int) -> None:
+    def _loaded(self, shard: int) -> _Loaded:
         names: list[tuple[int, str]] = []
         with begun(self._core, shard, None) as transaction:
             value = transaction.get(self._prefix + "received", 0)
+            last_commit = transaction.get(self._prefix + "commit", 0)
             scan = transaction.scan(self._prefix + "seen/+", None, None)
             while (batch := scan.next_batch(10_000, 8 << 20)) is not None:
                 for value_of_name in batch.values:
                     (number,) = _SEEN.unpack_from(value_of_name)
                     names.append((number, value_of_name[_SEEN.size :].decode()))
         names.sort()
-        self._received.append(dict(json.loads(value)) if value else {})
-        self._seen.append(OrderedDict.fromkeys(name for _, name in names))
-        self._next.append(names[-1][0] + 1 if names else 0)
+        return _Loaded(
+            dict(json.loads(value)) if value else {},
+            OrderedDict.fromkeys(name for _, name in names),
+            names[-1][0] + 1 if names else 0,
+            last_commit,
+        )
 
     @property
     def received(self) -> dict[int, int]:
@@ -166,7 +211,7 @@ class Store:
         """Forgets all packet ids, which mean nothing once the broker has lost the session."""
         for shard in range(self._shards):
             if self._received[shard]:
-                self._commit(Part(shard, [], {}, {}))
+                self._commit(Part(shard, [], {}, {}, _commit_name()))
 
     def remember_filters(self, filters: Iterable[str]) -> None:
         """Stores the filters that the broker may have subscriptions for, if they have changed."""
@@ -229,7 +274,7 @@ class Store:
             ids |= {one.mid: one.checksum for one in found if one.mid}
             memory = memories.get(shard, {})
             if found or memory or ids != self._received[shard]:
-                plan.parts.append(Part(shard, found, ids, memory))
+                plan.parts.append(Part(shard, found, ids, memory, _commit_name()))
         return plan
 
     def _pass_by_copies(
@@ -267,7 +312,9 @@ class Store:
         """Commits a plan, one commit for each shard.
 
         Raises what a commit raises. Called again with the same plan, it continues with the shard
-        that failed.
+        that failed, and stores nothing twice, even if only the answer to its commit was lost.
+        Raises StaleError if another bridge of this name has changed the state of a database that a
+        server has: the plan is void then.
         """
         while plan.parts:
             part = plan.parts[0]
@@ -278,7 +325,7 @@ class Store:
         return Outcome(plan.stored, plan.duplicates, plan.refused, plan.error, plan.copies)
 
     def _commit(self, part: Part) -> int:
-        shard, arrivals, ids, memory = part
+        shard, arrivals, ids, memory, name = part
         seen, number = self._seen[shard], self._next[shard]
         new: dict[str, None] = {}
         times = _Times()
@@ -299,7 +346,7 @@ class Store:
                 text = json.dumps(sorted(ids.items()), separators=(",", ":")).encode()
                 transaction.write(self._prefix + "received", 0, text, reserved=True)
             self._retained.write(transaction, memory)
-            transaction.commit()
+            self._commit_once(transaction, shard, name)
         self._retained.wrote(memory)
         self._received[shard] = ids
         self._next[shard] = number
@@ -307,6 +354,29 @@ class Store:
         while len(seen) > self._names_max:
             seen.popitem(last=False)
         return stored
+
+    def _commit_once(self, transaction: TransactionEngine, shard: int, name: bytes) -> None:
+        """Commits, unless an attempt whose answer was lost has committed the same before."""
+        if not self._names_commits:
+            transaction.commit()
+            return
+        topic = self._prefix + "commit"
+        transaction.require(topic, 0, self._last_commits[shard])
+        transaction.write(topic, 0, name, reserved=True)
+        try:
+            transaction.commit()
+        except _core.PreconditionError as error:
+            if any(found != name for _, _, _, found in error.failures):
+                self._is_stale = True
+                raise StaleError(
+                    f"another bridge named {self._name!r} has stored something in this database "
+                    "since; the bridges of a database need different names"
+                ) from None
+        self._last_commits[shard] = name
+
+
+def _commit_name() -> bytes:
+    return secrets.token_hex(8).encode()
 
 
 class _Times:
