@@ -22,6 +22,7 @@ Result<std::unique_ptr<SegmentLog>> SegmentLog::Open(const SegmentLogOptions& op
   log->next_number_ = found.next_number;
   log->previous_end_ = found.previous_end;
   log->next_sequence_ = std::max(next_sequence, found.previous_end);
+  log->names_synced_before_ = log->next_number_;
   log->UpdateFreeAt();
   if (log->segments_.empty() || log->segments_.back().sealed) return log;
   const SegmentState& last = log->segments_.back();
@@ -46,7 +47,6 @@ Status SegmentLog::StartSegment() {
       writer_, SegmentWriter::Create(state.path, format(), state.identity, options_.segment_bytes));
   state.end = writer_->end();
   segments_.push_back(std::move(state));
-  directory_unsynced_ = true;
   next_sequence_ = first;
   ++next_number_;
   return Status::Ok();
@@ -84,26 +84,27 @@ Status SegmentLog::WriteOut() {
 }
 
 Status SegmentLog::Sync() {
+  std::vector<std::shared_ptr<File>> sealed;
   std::vector<std::shared_ptr<File>> files;
+  std::uint64_t next_number = 0;
   bool directory = false;
   {
     const MutexLock lock(mutex_);
-    files = unsynced_;
+    files = sealed = unsynced_;
     if (writer_ != nullptr) {
       TOPICDB_RETURN_IF_ERROR(writer_->WriteOut());
       files.push_back(writer_->file());
     }
-    // A segment that is made from here on says so again.
-    directory = std::exchange(directory_unsynced_, false);
+    next_number = next_number_;
+    directory = names_synced_before_ < next_number;
   }
-  Status status = SyncFiles(files, directory);
+  TOPICDB_RETURN_IF_ERROR(SyncFiles(files, directory));
   const MutexLock lock(mutex_);
-  if (!status.ok()) {
-    directory_unsynced_ = directory_unsynced_ || directory;
-    return status;
-  }
+  names_synced_before_ = std::max(names_synced_before_, next_number);
+  // The file of the writer stays. If its segment was sealed meanwhile, bytes may have been written
+  // there after the fsync began.
   std::erase_if(unsynced_, [&](const auto& file) {
-    return std::find(files.begin(), files.end(), file) != files.end();
+    return std::find(sealed.begin(), sealed.end(), file) != sealed.end();
   });
   return Status::Ok();
 }

@@ -98,7 +98,8 @@ class SegmentLog {
   std::uint64_t next_sequence_ TOPICDB_GUARDED_BY(mutex_) = 1;
   std::uint64_t next_number_ TOPICDB_GUARDED_BY(mutex_) = 1;
   std::uint64_t previous_end_ TOPICDB_GUARDED_BY(mutex_) = 1;  // the number after the last item
-  bool directory_unsynced_ TOPICDB_GUARDED_BY(mutex_) = false;
+  // The directory was synced after all segments with smaller numbers were made.
+  std::uint64_t names_synced_before_ TOPICDB_GUARDED_BY(mutex_) = 1;
   std::uint64_t freed_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::uint64_t freed_items_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::atomic<std::uint64_t> free_at_{UINT64_MAX};

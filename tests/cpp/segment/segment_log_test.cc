@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "base/bytes/crc32.h"
 #include "base/file/files.h"
+#include "fsyncs.h"
 #include "test_directory.h"
 
 namespace topicdb {
@@ -92,6 +94,51 @@ TEST_F(SegmentLogTest, ADirectoryThatCouldNotBeSyncedIsSyncedAgain) {
   EXPECT_EQ(log->Sync().code(), Code::kStorage);  // the name of the file may still be lost
   std::filesystem::rename(moved, directory);
   EXPECT_TRUE(log->Sync().ok());
+}
+
+// While a segment is fsynced, another thread appends to it and seals it. The hook does in this
+// thread what the other thread would do.
+TEST_F(SegmentLogTest, ASegmentThatIsSealedWhileItIsFsyncedIsFsyncedAgain) {
+  const auto log = OpenLog(std::nullopt, 1);
+  AppendTo(*log, Numbered(0, 1));
+  int next = 1;
+  {
+    const FsyncHook hook([&](const std::string&) {
+      while (log->Segments().size() == 1) {
+        AppendTo(*log, Numbered(next, next + 1));
+        ++next;
+      }
+    });
+    ASSERT_TRUE(log->Sync().ok());
+  }
+  ASSERT_GT(next, 2);
+  std::set<std::string> fsynced;
+  const auto note = [&](const std::string& path) {
+    fsynced.insert(std::filesystem::path(path).filename().string());
+  };
+  const auto sync = [&] {
+    fsynced.clear();
+    const FsyncHook hook(note);
+    return log->Sync();
+  };
+  ASSERT_TRUE(sync().ok());
+  EXPECT_EQ(fsynced,
+            (std::set<std::string>{"0000000000000001.segment", "0000000000000002.segment"}));
+  ASSERT_TRUE(sync().ok());
+  EXPECT_EQ(fsynced, (std::set<std::string>{"0000000000000002.segment"}));
+}
+
+// A sealed segment is not forgotten when the fsync of another one fails.
+TEST_F(SegmentLogTest, AfterAFailedFsyncAllSegmentsAreFsyncedAgain) {
+  const auto log = OpenLog(std::nullopt, 1);
+  for (int i = 0; log->Segments().size() < 3; ++i) AppendTo(*log, Numbered(i, i + 1));
+  fsync_fails = true;
+  EXPECT_EQ(log->Sync().code(), Code::kStorage);
+  fsync_fails = false;
+  std::set<std::string> fsynced;
+  const FsyncHook hook([&](const std::string& path) { fsynced.insert(path); });
+  ASSERT_TRUE(log->Sync().ok());
+  EXPECT_EQ(fsynced.size(), 3U);
 }
 
 TEST_F(SegmentLogTest, WithoutClosingALaterLogFindsWhatWasWritten) {

@@ -1,5 +1,4 @@
-// Tests what happens when an fsync fails. The test program links TopicDB and RocksDB statically, so
-// fdatasync and fsync of this file take the place of those of the C library in all of it.
+// Tests what happens when an fsync fails, and has the functions that fsyncs.h is about.
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -7,31 +6,36 @@
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 
 #include "base/file/files.h"
+#include "fsyncs.h"
 #include "test_directory.h"
 #include "topicdb/database.h"
 #include "topicdb/job.h"
 #include "topicdb/transaction.h"
 
 namespace {
-std::atomic<bool> fsync_fails{false};
 std::atomic<int> fsyncs{0};
-// Unless this is null, fsync fails while nothing exists at this path.
-std::atomic<const char*> fsync_needs{nullptr};
 }  // namespace
 
 extern "C" int fdatasync(int descriptor) {
-  if (fsync_fails) {
+  if (topicdb::fsync_fails) {
     errno = EIO;
     return -1;
   }
   ++fsyncs;
-  return static_cast<int>(syscall(SYS_fdatasync, descriptor));
+  const int outcome = static_cast<int>(syscall(SYS_fdatasync, descriptor));
+  if (outcome == 0) {
+    std::error_code error;
+    const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+    topicdb::FsyncHook::Call(std::filesystem::read_symlink(link, error).string());
+  }
+  return outcome;
 }
 
 extern "C" int fsync(int descriptor) {
-  const char* needed = fsync_needs;
+  const char* needed = topicdb::fsync_needs;
   if (needed != nullptr && access(needed, F_OK) != 0) {
     errno = EIO;
     return -1;
