@@ -56,7 +56,7 @@ Status SegmentLog::SealLast() {
   TOPICDB_RETURN_IF_ERROR(writer_->Seal());
   segments_.back().sealed = true;
   UpdateFreeAt();
-  unsynced_.push_back(writer_->file());
+  unsynced_.emplace(writer_->identity().number, writer_->file());
   writer_.reset();
   return Status::Ok();
 }
@@ -84,35 +84,29 @@ Status SegmentLog::WriteOut() {
 }
 
 Status SegmentLog::Sync() {
-  std::vector<std::shared_ptr<File>> sealed;
-  std::vector<std::shared_ptr<File>> files;
+  UnsyncedFiles sealed;
+  std::shared_ptr<File> growing;
   std::uint64_t next_number = 0;
   bool directory = false;
   {
     const MutexLock lock(mutex_);
-    files = sealed = unsynced_;
     if (writer_ != nullptr) {
       TOPICDB_RETURN_IF_ERROR(writer_->WriteOut());
-      files.push_back(writer_->file());
+      growing = writer_->file();
     }
+    sealed = unsynced_;
     next_number = next_number_;
     directory = names_synced_before_ < next_number;
   }
-  TOPICDB_RETURN_IF_ERROR(SyncFiles(files, directory));
+  for (const auto& [number, file] : sealed) TOPICDB_RETURN_IF_ERROR(file->Sync());
+  if (growing != nullptr) TOPICDB_RETURN_IF_ERROR(growing->Sync());
+  if (directory) TOPICDB_RETURN_IF_ERROR(SyncDirectory(options_.directory));
   const MutexLock lock(mutex_);
   names_synced_before_ = std::max(names_synced_before_, next_number);
-  // The file of the writer stays. If its segment was sealed meanwhile, bytes may have been written
-  // there after the fsync began.
-  std::erase_if(unsynced_, [&](const auto& file) {
-    return std::find(sealed.begin(), sealed.end(), file) != sealed.end();
-  });
+  // The growing file stays. If its segment was sealed meanwhile, bytes may have been written there
+  // after the fsync began.
+  for (const auto& [number, file] : sealed) unsynced_.erase(number);
   return Status::Ok();
-}
-
-Status SegmentLog::SyncFiles(const std::vector<std::shared_ptr<File>>& files,
-                             bool directory) const {
-  for (const auto& file : files) TOPICDB_RETURN_IF_ERROR(file->Sync());
-  return directory ? SyncDirectory(options_.directory) : Status::Ok();
 }
 
 Result<LogEnd> SegmentLog::Close() {
@@ -132,6 +126,9 @@ std::vector<std::string> SegmentLog::Detach(std::uint64_t sequence) {
     freed_items_ = state.items_before + state.end.sequence - state.identity.first_sequence;
   }
   segments_.erase(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(paths.size()));
+  // A file that stays open keeps its space when it is removed.
+  const std::uint64_t kept = segments_.empty() ? next_number_ : segments_.front().identity.number;
+  unsynced_.erase(unsynced_.begin(), unsynced_.lower_bound(kept));
   UpdateFreeAt();
   return paths;
 }

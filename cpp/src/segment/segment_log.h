@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -74,6 +74,9 @@ class SegmentLog {
   const SegmentFormat& format() const { return *options_.format; }
 
  private:
+  // The files of sealed segments that may hold bytes that no fsync has covered, by number.
+  using UnsyncedFiles = std::map<std::uint64_t, std::shared_ptr<File>>;
+
   explicit SegmentLog(const SegmentLogOptions& options) : options_(options) {}
 
   // Begins a new segment file. REQUIRES: writer_ is null
@@ -82,8 +85,6 @@ class SegmentLog {
   Status PrepareWriter() TOPICDB_REQUIRES(mutex_);
   // Ends the last segment, so that it can be freed as a whole. REQUIRES: writer_ is not null
   Status SealLast() TOPICDB_REQUIRES(mutex_);
-  // Syncs files, and the directory if `directory`. Takes no lock.
-  Status SyncFiles(const std::vector<std::shared_ptr<File>>& files, bool directory) const;
   // Return the bytes of frames, and the items, up to the end of the last segment.
   std::uint64_t BytesAtEnd() const TOPICDB_REQUIRES(mutex_);
   std::uint64_t ItemsAtEnd() const TOPICDB_REQUIRES(mutex_);
@@ -94,7 +95,7 @@ class SegmentLog {
   mutable Mutex mutex_;
   std::vector<SegmentState> segments_ TOPICDB_GUARDED_BY(mutex_);     // by number
   std::unique_ptr<SegmentWriter> writer_ TOPICDB_GUARDED_BY(mutex_);  // of the last, unless sealed
-  std::vector<std::shared_ptr<File>> unsynced_ TOPICDB_GUARDED_BY(mutex_);  // of sealed segments
+  UnsyncedFiles unsynced_ TOPICDB_GUARDED_BY(mutex_);
   std::uint64_t next_sequence_ TOPICDB_GUARDED_BY(mutex_) = 1;
   std::uint64_t next_number_ TOPICDB_GUARDED_BY(mutex_) = 1;
   std::uint64_t previous_end_ TOPICDB_GUARDED_BY(mutex_) = 1;  // the number after the last item

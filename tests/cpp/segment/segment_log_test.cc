@@ -171,6 +171,21 @@ TEST_F(SegmentLogTest, FreesWholeSegments) {
             "item " + std::to_string(segments[2].identity.first_sequence - 1));
 }
 
+TEST_F(SegmentLogTest, WhatIsFreedIsNotKeptOpen) {
+  const auto log = OpenLog(std::nullopt, 1);
+  for (int i = 0; i < 100; ++i) AppendTo(*log, Numbered(i, i + 1));
+  ASSERT_GT(log->Segments().size(), 2U);
+  ASSERT_TRUE(log->FreeBefore(log->Segments().back().identity.first_sequence).ok());
+  ASSERT_EQ(log->Segments().size(), 1U);
+  Items removed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    const std::string path = std::filesystem::read_symlink(entry.path(), error).string();
+    if (path.ends_with(".segment (deleted)")) removed.push_back(path);
+  }
+  EXPECT_EQ(removed, Items{});
+}
+
 TEST_F(SegmentLogTest, AnAppendThatWasCutOffIsGoneAsAWhole) {
   segment_bytes_ = std::uint64_t{64} << 20;
   const std::string large(700'000, 'x');
