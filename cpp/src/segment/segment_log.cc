@@ -22,7 +22,12 @@ Result<std::unique_ptr<SegmentLog>> SegmentLog::Open(const SegmentLogOptions& op
   log->next_number_ = found.next_number;
   log->previous_end_ = found.previous_end;
   log->next_sequence_ = std::max(next_sequence, found.previous_end);
-  log->names_synced_before_ = log->next_number_;
+  if (known_end.has_value()) {
+    log->names_synced_before_ = log->next_number_;
+  } else {
+    for (const SegmentState& state : log->segments_)
+      log->unsynced_[state.identity.number] = nullptr;
+  }
   log->UpdateFreeAt();
   if (log->segments_.empty() || log->segments_.back().sealed) return log;
   const SegmentState& last = log->segments_.back();
@@ -98,7 +103,7 @@ Status SegmentLog::Sync() {
     next_number = next_number_;
     directory = names_synced_before_ < next_number;
   }
-  for (const auto& [number, file] : sealed) TOPICDB_RETURN_IF_ERROR(file->Sync());
+  for (const auto& [number, file] : sealed) TOPICDB_RETURN_IF_ERROR(SyncSealed(number, file.get()));
   if (growing != nullptr) TOPICDB_RETURN_IF_ERROR(growing->Sync());
   if (directory) TOPICDB_RETURN_IF_ERROR(SyncDirectory(options_.directory));
   const MutexLock lock(mutex_);
@@ -107,6 +112,13 @@ Status SegmentLog::Sync() {
   // after the fsync began.
   for (const auto& [number, file] : sealed) unsynced_.erase(number);
   return Status::Ok();
+}
+
+Status SegmentLog::SyncSealed(std::uint64_t number, const File* file) const {
+  if (file != nullptr) return file->Sync();
+  const auto opened = File::OpenForWriting(options_.directory + "/" + format().FileName(number));
+  if (opened.status().code() == Code::kNotFound) return Status::Ok();  // it was freed meanwhile
+  return opened.ok() ? (*opened)->Sync() : opened.status();
 }
 
 Result<LogEnd> SegmentLog::Close() {

@@ -74,7 +74,8 @@ class SegmentLog {
   const SegmentFormat& format() const { return *options_.format; }
 
  private:
-  // The files of sealed segments that may hold bytes that no fsync has covered, by number.
+  // The files of sealed segments that may hold bytes that no fsync has covered, by number. A file
+  // of an earlier process is null: it is opened to be synced.
   using UnsyncedFiles = std::map<std::uint64_t, std::shared_ptr<File>>;
 
   explicit SegmentLog(const SegmentLogOptions& options) : options_(options) {}
@@ -85,6 +86,8 @@ class SegmentLog {
   Status PrepareWriter() TOPICDB_REQUIRES(mutex_);
   // Ends the last segment, so that it can be freed as a whole. REQUIRES: writer_ is not null
   Status SealLast() TOPICDB_REQUIRES(mutex_);
+  // Syncs a file of UnsyncedFiles. Takes no lock.
+  Status SyncSealed(std::uint64_t number, const File* file) const;
   // Return the bytes of frames, and the items, up to the end of the last segment.
   std::uint64_t BytesAtEnd() const TOPICDB_REQUIRES(mutex_);
   std::uint64_t ItemsAtEnd() const TOPICDB_REQUIRES(mutex_);

@@ -141,6 +141,28 @@ TEST_F(SegmentLogTest, AfterAFailedFsyncAllSegmentsAreFsyncedAgain) {
   EXPECT_EQ(fsynced.size(), 3U);
 }
 
+// Nobody knows what a process that was killed has fsynced.
+TEST_F(SegmentLogTest, WithoutClosingALaterLogFsyncsWhatItFinds) {
+  std::set<std::string> expected;
+  {
+    const auto log = OpenLog(std::nullopt, 1);
+    for (int i = 0; log->Segments().size() < 3; ++i) AppendTo(*log, Numbered(i, i + 1));
+    for (const auto& segment : log->Segments()) {
+      expected.insert(std::filesystem::path(segment.path).filename().string());
+    }
+  }
+  const auto log = OpenLog(std::nullopt, 100);
+  std::set<std::string> fsynced;
+  const FsyncHook hook([&](const std::string& path) {
+    fsynced.insert(std::filesystem::path(path).filename().string());
+  });
+  ASSERT_TRUE(log->Sync().ok());
+  EXPECT_EQ(fsynced, expected);
+  fsynced.clear();
+  ASSERT_TRUE(log->Sync().ok());
+  EXPECT_TRUE(fsynced.empty());
+}
+
 TEST_F(SegmentLogTest, WithoutClosingALaterLogFindsWhatWasWritten) {
   {
     const auto log = OpenLog(std::nullopt, 1);
