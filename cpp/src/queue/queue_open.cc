@@ -105,7 +105,10 @@ Status QueueImpl::OpenConsumers(SegmentLog* segments, ReadReport* report) {
   if (main == nullptr) main = std::make_shared<Consumer>(std::string(kDefaultCursor), begin);
   for (const auto& [name, consumer] : consumers_) {
     consumer->LoseBefore(begin_expected, path_, report);
-    TOPICDB_RETURN_IF_ERROR(segments->SkipTo(consumer->low_water()));
+    // A loss of power may have taken segments that a cursor has acknowledged. Their numbers are not
+    // used again.
+    const std::uint64_t next = std::max(consumer->low_water(), segments->end_sequence());
+    TOPICDB_RETURN_IF_ERROR(segments->SkipTo(next));
     TOPICDB_RETURN_IF_ERROR(consumer->Attach(disk_.get(), /*moved=*/false, report));
   }
   return Status::Ok();

@@ -182,8 +182,14 @@ void SegmentLog::UpdateFreeAt() {
 
 Status SegmentLog::SkipTo(std::uint64_t sequence) {
   const MutexLock lock(mutex_);
-  if (writer_ != nullptr && sequence != next_sequence_) TOPICDB_RETURN_IF_ERROR(SealLast());
-  next_sequence_ = std::max(next_sequence_, sequence);
+  if (sequence == next_sequence_) return Status::Ok();
+  if (sequence < next_sequence_) {
+    return StorageFault("the segments in " + options_.directory + " go up to item " +
+                        std::to_string(next_sequence_ - 1) + ", so the next cannot be item " +
+                        std::to_string(sequence));
+  }
+  if (writer_ != nullptr) TOPICDB_RETURN_IF_ERROR(SealLast());
+  next_sequence_ = sequence;
   return Status::Ok();
 }
 

@@ -54,7 +54,8 @@ class SegmentLog {
   // Removes everything. The numbers of items continue.
   Status Clear() TOPICDB_EXCLUDES(mutex_);
 
-  // Makes the numbers of items continue with this one, which must not be smaller than the next.
+  // Makes the numbers of items continue with this one. Begins another segment for them, unless it
+  // is the next number anyway. Returns kStorage if it is smaller than that.
   Status SkipTo(std::uint64_t sequence) TOPICDB_EXCLUDES(mutex_);
 
   // Returns the number of the first item, or of the next if there is none.

@@ -178,6 +178,19 @@ TEST_F(SegmentLogTest, WithoutClosingALaterLogFindsWhatWasWritten) {
   EXPECT_TRUE(damage_.empty());
 }
 
+TEST_F(SegmentLogTest, NumbersGoOnlyForward) {
+  const auto log = OpenLog(std::nullopt, 1);
+  AppendTo(*log, Numbered(0, 3));
+  ASSERT_TRUE(log->SkipTo(4).ok());
+  EXPECT_FALSE(log->Segments().back().sealed) << "4 is the next number anyway";
+  EXPECT_EQ(log->SkipTo(3).code(), Code::kStorage);
+  ASSERT_TRUE(log->SkipTo(10).ok());
+  EXPECT_TRUE(log->Segments().back().sealed);
+  AppendTo(*log, Numbered(3, 4));
+  EXPECT_EQ(log->Segments().back().identity.first_sequence, 10U);
+  EXPECT_EQ(ReadAll(*log), Numbered(0, 4));
+}
+
 TEST_F(SegmentLogTest, FreesWholeSegments) {
   const auto log = OpenLog(std::nullopt, 1);
   for (int i = 0; i < 100; ++i) AppendTo(*log, Numbered(i, i + 1));

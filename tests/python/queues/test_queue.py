@@ -155,6 +155,15 @@ class TestCalls:
             with pytest.raises(ValueError, match="default"):
                 queue.remove_cursor("default")
 
+    def test_a_queue_that_is_opened_again_goes_on_with_its_segment(self, path: Path) -> None:
+        for i in range(4):
+            with topicdb.Queue.open(path) as queue:
+                queue.append(numbered(i, i + 1))
+                assert queue.stats().segments == 1
+                assert len(queue) == i + 1
+        with topicdb.Queue.open(path) as queue:
+            assert drain(queue) == numbered(0, 4)
+
     def test_a_removed_cursor_is_gone(self, queue: topicdb.Queue) -> None:
         cursor = queue.cursor("x")
         queue.remove_cursor("x")
