@@ -96,11 +96,11 @@ void Consumer::Note(DropReason reason, const SequenceRange& items, std::uint64_t
   report->drops.push_back({reason, name_, items, bytes});
 }
 
-Status Consumer::Attach(QueueLog* log, bool moved, ReadReport* report) {
+Status Consumer::Attach(std::shared_ptr<QueueLog> log, bool moved, ReadReport* report) {
   const MutexLock lock(mutex_);
-  log_ = log;
   reader_ = log->NewReader();
   returned_reader_ = log->NewReader();
+  log_ = std::move(log);  // after the readers of the log before, which it must outlive
   counted_frame_ = 0;
   if (moved) {
     next_ = {next_.sequence, 0, 0, 0};

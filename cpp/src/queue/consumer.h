@@ -26,8 +26,9 @@ struct ReadReport {
 };
 
 // Keeps the state of one cursor, and pops items for it. The queue and the handles of the cursor
-// share it. Thread-safe. mutex_ is held while frames are read, so one thread at a time reads for a
-// cursor. The log that Attach has set must outlive all calls that read.
+// share it. It shares the log with the queue, so that calls of a cursor that was removed still have
+// one. Thread-safe. mutex_ is held while frames are read, so one thread at a time reads for a
+// cursor.
 class Consumer {
  public:
   // Makes a cursor whose first item has the number `next_sequence`.
@@ -40,7 +41,8 @@ class Consumer {
 
   // Makes the cursor read from `log` from now on. With `moved`, it is not known where the items are
   // in `log`.
-  Status Attach(QueueLog* log, bool moved, ReadReport* report) TOPICDB_EXCLUDES(mutex_);
+  Status Attach(std::shared_ptr<QueueLog> log, bool moved, ReadReport* report)
+      TOPICDB_EXCLUDES(mutex_);
   // Gives up the items with smaller numbers that are not acknowledged, because the log does not
   // have them any more. Reports them as damage of `path`.
   void LoseBefore(std::uint64_t sequence, const std::string& path, ReadReport* report)
@@ -149,7 +151,7 @@ class Consumer {
   std::atomic<bool> removed_{false};
 
   mutable Mutex mutex_;
-  QueueLog* log_ TOPICDB_GUARDED_BY(mutex_) = nullptr;
+  std::shared_ptr<QueueLog> log_ TOPICDB_GUARDED_BY(mutex_);
   std::unique_ptr<QueueLogReader> reader_ TOPICDB_GUARDED_BY(mutex_);
   // Reads the items that came back.
   std::unique_ptr<QueueLogReader> returned_reader_ TOPICDB_GUARDED_BY(mutex_);

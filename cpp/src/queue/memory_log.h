@@ -17,7 +17,7 @@ struct MemoryBatch {
   std::unique_ptr<char[]> bytes;
 };
 
-// A QueueLog in memory. The queue owns it. Thread-safe.
+// A QueueLog in memory. Thread-safe.
 class MemoryLog : public QueueLog {
  public:
   explicit MemoryLog(std::uint64_t next_sequence) : next_sequence_(next_sequence) {}

@@ -171,7 +171,7 @@ Result<std::shared_ptr<Consumer>> QueueImpl::GetConsumer(const std::string& name
     if (const auto found = consumers_.find(name); found != consumers_.end()) return found->second;
     const std::uint64_t next = from_newest ? log().end_sequence() : log().begin_sequence();
     consumer = std::make_shared<Consumer>(name, next);
-    TOPICDB_RETURN_IF_ERROR(consumer->Attach(&log(), /*moved=*/true, &report));
+    TOPICDB_RETURN_IF_ERROR(consumer->Attach(shared_log(), /*moved=*/true, &report));
     consumers_.emplace(name, consumer);
   }
   Tell(report);

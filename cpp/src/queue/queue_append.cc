@@ -19,6 +19,11 @@ QueueLog& QueueImpl::log() const {
   return memory_ != nullptr ? static_cast<QueueLog&>(*memory_) : *disk_;
 }
 
+std::shared_ptr<QueueLog> QueueImpl::shared_log() const {
+  if (memory_ != nullptr) return memory_;
+  return disk_;
+}
+
 Status QueueImpl::CheckItems(std::span<const std::string_view> items) const {
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (items[i].size() <= options_.item_bytes_max) continue;
@@ -171,21 +176,21 @@ Status QueueImpl::MoveToDisk(ReadReport* report) {
   for (; batch != nullptr; batch = memory_->Find(batch->block.end_sequence())) {
     TOPICDB_RETURN_IF_ERROR(disk_->Append(batch->block.items, /*through=*/true).status());
   }
-  TOPICDB_RETURN_IF_ERROR(AttachAll(disk_.get(), report));
+  TOPICDB_RETURN_IF_ERROR(AttachAll(disk_, report));
   memory_.reset();
   spilled_ = true;
   return Status::Ok();
 }
 
 Status QueueImpl::MoveToMemory(ReadReport* report) {
-  auto memory = std::make_unique<MemoryLog>(disk_->end_sequence());
+  auto memory = std::make_shared<MemoryLog>(disk_->end_sequence());
   TOPICDB_RETURN_IF_ERROR(disk_->segments().Clear());
   memory_ = std::move(memory);
   spilled_ = false;
-  return AttachAll(memory_.get(), report);
+  return AttachAll(memory_, report);
 }
 
-Status QueueImpl::AttachAll(QueueLog* log, ReadReport* report) {
+Status QueueImpl::AttachAll(const std::shared_ptr<QueueLog>& log, ReadReport* report) {
   Status status;
   ForEachConsumer([&](Consumer& consumer) {
     if (status.ok()) status = consumer.Attach(log, /*moved=*/true, report);

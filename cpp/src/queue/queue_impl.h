@@ -126,11 +126,13 @@ class QueueImpl {
   Status MoveToDisk(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   Status MoveToMemory(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   // Makes all cursors read from `log`.
-  Status AttachAll(QueueLog* log, ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  Status AttachAll(const std::shared_ptr<QueueLog>& log, ReadReport* report)
+      TOPICDB_REQUIRES(append_mutex_);
   // Notes on disk that the next `count` numbers are given away, before they are.
   Status ReserveSequences(std::uint64_t count) TOPICDB_REQUIRES(append_mutex_);
-  // Returns the log to which items are appended.
+  // Return the log to which items are appended.
   QueueLog& log() const TOPICDB_REQUIRES(append_mutex_);
+  std::shared_ptr<QueueLog> shared_log() const TOPICDB_REQUIRES(append_mutex_);
   // Returns the bytes that the slowest cursor has not acknowledged.
   std::uint64_t BytesInUse() const TOPICDB_REQUIRES(append_mutex_);
   // Returns a number below which every cursor has acknowledged all items.
@@ -182,7 +184,7 @@ class QueueImpl {
   Mutex append_mutex_;  // held to make the log longer or to replace it
   CondVar room_;        // for the calls that wait for room
   std::atomic<std::uint32_t> room_waiters_{0};
-  std::unique_ptr<MemoryLog> memory_ TOPICDB_GUARDED_BY(append_mutex_);  // null: on disk
+  std::shared_ptr<MemoryLog> memory_ TOPICDB_GUARDED_BY(append_mutex_);  // null: on disk
   std::shared_ptr<DiskLog> disk_ TOPICDB_GUARDED_BY(append_mutex_);      // null: QueueMode::kMemory
   // Smaller numbers are noted on disk as given away.
   std::uint64_t sequence_ceiling_ TOPICDB_GUARDED_BY(append_mutex_) = 0;

@@ -50,7 +50,8 @@ class QueueLogReader {
   virtual const LogDamage& lost() const = 0;
 };
 
-// Keeps the items of a queue, and gives them numbers. The queue owns it. Thread-safe.
+// Keeps the items of a queue, and gives them numbers. The queue and its cursors share it.
+// Thread-safe.
 class QueueLog {
  public:
   QueueLog() = default;
@@ -75,7 +76,7 @@ class QueueLog {
   virtual std::uint64_t ItemBytes(std::string_view item) const = 0;
 };
 
-// A log in segment files. The queue shares it with the calls that fsync it. Thread-safe.
+// A log in segment files. The queue also shares it with the calls that fsync it. Thread-safe.
 class DiskLog : public QueueLog {
  public:
   explicit DiskLog(std::unique_ptr<SegmentLog> segments) : segments_(std::move(segments)) {}

@@ -20,9 +20,9 @@ Status QueueImpl::Open() {
   {
     const MutexLock lock(append_mutex_);
     if (options_.mode == QueueMode::kMemory) {
-      memory_ = std::make_unique<MemoryLog>(1);
+      memory_ = std::make_shared<MemoryLog>(1);
       auto consumer = std::make_shared<Consumer>(std::string(kDefaultCursor), 1);
-      status = consumer->Attach(memory_.get(), /*moved=*/true, &report);
+      status = consumer->Attach(memory_, /*moved=*/true, &report);
       const MutexLock consumers(consumers_mutex_);
       consumers_.emplace(kDefaultCursor, std::move(consumer));
     } else {
@@ -109,7 +109,7 @@ Status QueueImpl::OpenConsumers(SegmentLog* segments, ReadReport* report) {
     // used again.
     const std::uint64_t next = std::max(consumer->low_water(), segments->end_sequence());
     TOPICDB_RETURN_IF_ERROR(segments->SkipTo(next));
-    TOPICDB_RETURN_IF_ERROR(consumer->Attach(disk_.get(), /*moved=*/false, report));
+    TOPICDB_RETURN_IF_ERROR(consumer->Attach(disk_, /*moved=*/false, report));
   }
   return Status::Ok();
 }

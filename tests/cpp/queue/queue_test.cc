@@ -173,6 +173,28 @@ TEST(Queue, DurableAppendsOfManyThreads) {
   EXPECT_EQ(Main(*queue)->GetStats()->waiting, 100U);
 }
 
+// The items of an offload queue go to disk in the middle of a call of a cursor that is not there
+// any more. The rest of the call still needs the log in memory.
+TEST(Queue, ACursorMayBeRemovedDuringItsOwnCall) {
+  const TestDirectory directory;
+  QueueOptions options;
+  options.mode = QueueMode::kOffload;
+  const auto queue = OpenQueue(directory / "q", options);
+  const auto cursor = queue->Cursor("x").value();
+  Append(*queue, {"a"});
+  Append(*queue, {"b"});
+  PopLimits limits;
+  limits.stop_before = [&](std::string_view) {
+    EXPECT_TRUE(queue->RemoveCursor("x").ok());
+    const std::vector<std::string_view> items{"c"};
+    EXPECT_TRUE(queue->Append(items, Durability::kDisk).ok());
+    return true;
+  };
+  EXPECT_TRUE(cursor->Pop(limits, 0ms).value().empty());
+  EXPECT_EQ(cursor->Pop({}, 0ms).status().code(), Code::kNotFound);
+  EXPECT_EQ(Main(*queue)->GetStats()->waiting, 3U);
+}
+
 TEST(Queue, ViewsStayAsLongAsTheyAreHeld) {
   const TestDirectory directory;
   QueueOptions options;
