@@ -287,11 +287,13 @@ Status QueueImpl::Flush() {
   TOPICDB_RETURN_IF_ERROR(CheckUsable());
   TOPICDB_RETURN_IF_ERROR(CheckPoison());
   ReadReport report;
+  Status status;
   if (options_.mode == QueueMode::kOffload) {
     const MutexLock lock(append_mutex_);
-    if (memory_ != nullptr && BytesInUse() > 0) TOPICDB_RETURN_IF_ERROR(MoveToDisk(&report));
+    if (memory_ != nullptr && BytesInUse() > 0) status = MoveToDisk(&report);
   }
   Tell(report);
+  TOPICDB_RETURN_IF_ERROR(status);
   TOPICDB_RETURN_IF_ERROR(SyncAppended());
   TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
   return FreeAcknowledged();

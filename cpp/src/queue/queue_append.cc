@@ -168,15 +168,23 @@ Status QueueImpl::ReserveSequences(std::uint64_t count) {
   return Status::Ok();
 }
 
-Status QueueImpl::MoveToDisk(ReadReport* report) {
-  std::shared_ptr<const MemoryBatch> batch = memory_->Find(LowWater());
-  const std::uint64_t begin =
-      batch == nullptr ? memory_->end_sequence() : batch->block.first_sequence;
-  TOPICDB_RETURN_IF_ERROR(disk_->segments().SkipTo(begin));
+Status QueueImpl::CopyToDisk() {
+  // An attempt that failed has left the first of these items there.
+  auto batch = memory_->Find(std::max(LowWater(), disk_->end_sequence()));
   for (; batch != nullptr; batch = memory_->Find(batch->block.end_sequence())) {
+    TOPICDB_RETURN_IF_ERROR(disk_->segments().SkipTo(batch->block.first_sequence));
     TOPICDB_RETURN_IF_ERROR(disk_->Append(batch->block.items, /*through=*/true).status());
   }
-  TOPICDB_RETURN_IF_ERROR(AttachAll(disk_, report));
+  return disk_->segments().SkipTo(memory_->end_sequence());
+}
+
+Status QueueImpl::MoveToDisk(ReadReport* report) {
+  Status status = CopyToDisk();
+  if (status.ok()) status = AttachAll(disk_, report);
+  if (!status.ok()) {
+    AttachAll(memory_, report).IgnoreError();  // reading memory does not fail
+    return status;
+  }
   memory_.reset();
   spilled_ = true;
   return Status::Ok();

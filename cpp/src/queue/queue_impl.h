@@ -122,9 +122,13 @@ class QueueImpl {
   Status ChooseLog(std::uint64_t bytes, Durability durability, ReadReport* report)
       TOPICDB_REQUIRES(append_mutex_);
   // Move the items that are not acknowledged to the other log, and attach all cursors to it. For
-  // MoveToMemory there must be no such item.
+  // MoveToMemory there must be no such item. After an error, the log and the items are where they
+  // were.
   Status MoveToDisk(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   Status MoveToMemory(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  // Appends the items in memory to the log on disk, with their numbers. After an error, a part of
+  // them is there, and the next call goes on behind it.
+  Status CopyToDisk() TOPICDB_REQUIRES(append_mutex_);
   // Makes all cursors read from `log`.
   Status AttachAll(const std::shared_ptr<QueueLog>& log, ReadReport* report)
       TOPICDB_REQUIRES(append_mutex_);

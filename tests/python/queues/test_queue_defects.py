@@ -359,6 +359,88 @@ def test_a_disk_that_is_full_loses_nothing(path: Path) -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 50_000
 
 
+@pytest.mark.parametrize("mode", ["offload", "volatile"])
+def test_a_spill_that_fails_half_way_doubles_nothing(path: Path, mode: str) -> None:
+    """The last item in memory does not fit into the file; later it does."""
+    code = """
+        import resource, signal, sys, topicdb
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        queue = topicdb.Queue.open(sys.argv[1], mode=sys.argv[2], segment_bytes=4096)
+        items = [b"%02d" % i + b"." * 98 for i in range(30)]
+        for item in items:
+            queue.append([item])
+        first = queue.pop(2)
+        assert not queue.stats().on_disk
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+        for _ in range(3):
+            try:
+                queue.append([b"large" * 100])
+                raise AssertionError("the file was large enough")
+            except topicdb.StorageError as error:
+                assert "nothing was appended" in str(error), error
+            assert not queue.stats().on_disk and len(queue) == 28
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert queue.append([b"large" * 100]).sequences == range(31, 32)
+        assert queue.stats().on_disk
+        queue.nack(first.ref)
+        popped = queue.pop(100)
+        assert popped.ref.sequences == list(range(1, 32))
+        assert popped.items == [*items, b"large" * 100]
+        queue.close()
+    """
+    run_child(code, path, mode)
+
+
+@pytest.mark.parametrize("free", [1, 2, 3])
+def test_a_spill_that_cannot_be_read_doubles_nothing(path: Path, free: int) -> None:
+    """The process has too few descriptors to read the file for both cursors; later it has enough.
+
+    The long flush_interval keeps the queue's thread from opening files meanwhile.
+    """
+    code = """
+        import os, resource, sys, topicdb
+        options = dict(mode="offload", segment_bytes=4096, flush_interval=3600)
+        queue = topicdb.Queue.open(sys.argv[1], **options)
+        other = queue.cursor("other")
+        items = [b"%02d" % i for i in range(30)]
+        for item in items:
+            queue.append([item])
+        queue.ack(queue.pop(3).ref)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        taken = []
+        try:
+            while True:
+                taken.append(os.dup(1))
+        except OSError:
+            pass
+        free = int(sys.argv[2])
+        for _ in range(free):
+            os.close(taken.pop())
+        failed = 0
+        for _ in range(3):
+            try:
+                queue.append([b"last"], durability="os")
+                break
+            except topicdb.StorageError:
+                failed += 1
+        assert failed == (3 if free < 3 else 0), failed
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if failed:
+            assert not queue.stats().on_disk and len(queue) == 27 and len(other) == 30
+            queue.append([b"last"], durability="os")
+        assert queue.stats().on_disk
+        assert list(queue) == [*items[3:], b"last"]
+        popped = other.pop(100)
+        assert popped.items == [*items, b"last"] and popped.ref.sequences == list(range(1, 32))
+        queue.close()
+    """
+    run_child(code, path, free)
+
+
 def test_no_space_left_on_the_device(mount: Path) -> None:
     """A file system of 2 MiB gives a real ENOSPC."""
     code = """
