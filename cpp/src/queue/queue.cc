@@ -253,10 +253,7 @@ Status QueueImpl::Ack(Consumer& consumer, std::span<const SequenceRange> ranges)
   TOPICDB_RETURN_IF_ERROR(CheckConsumer(consumer));
   if (!consumer.Ack(ranges)) return Status::Ok();
   NotifyRoom();
-  // The keeper saves what is acknowledged, and removes files, so that no consumer waits for a disk.
-  if (options_.mode != QueueMode::kMemory) WakeKeeper();
-  const bool may_free = consumer.low_water() >= free_at_.load(std::memory_order_acquire);
-  if (may_free && !spilled_.load(std::memory_order_relaxed)) FreeAcknowledged().IgnoreError();
+  FreeSoon(consumer.low_water());
   return Status::Ok();
 }
 

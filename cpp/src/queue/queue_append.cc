@@ -236,7 +236,6 @@ Result<std::uint64_t> QueueImpl::AppendLocked(std::span<const std::string_view> 
       consumer.DropOldest(bytes, DropReason::kMemory, report).IgnoreError();
     });
   }
-  UpdateBudget();
   return first;
 }
 
@@ -256,8 +255,11 @@ Result<QueueReceipt> QueueImpl::Append(std::span<const std::string_view> items,
   ReadReport report;
   const Result<std::uint64_t> first = [&] {
     const MutexLock lock(append_mutex_);
-    return AppendLocked(items, memory_is_high, interrupted, &durability, &report);
+    auto appended = AppendLocked(items, memory_is_high, interrupted, &durability, &report);
+    UpdateBudget();
+    return appended;
   }();
+  if (!report.drops.empty()) FreeSoon(LowWater());
   Tell(report);
   if (!first.ok())
     return first.status().code() == Code::kStorage

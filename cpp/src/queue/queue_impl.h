@@ -162,6 +162,9 @@ class QueueImpl {
   void WaitForItems(const Consumer& consumer, Clock::time_point until);
   // Frees the items that every cursor has acknowledged, unless that frees nothing (see free_at_).
   Status FreeAcknowledged() TOPICDB_EXCLUDES(append_mutex_);
+  // Called when items were acknowledged or dropped, and a cursor needs none below `low_water` any
+  // more. Frees what is in memory, and leaves the files to the keeper.
+  void FreeSoon(std::uint64_t low_water) TOPICDB_EXCLUDES(append_mutex_);
   // Returns the log on disk if items are appended to it, else null.
   std::shared_ptr<DiskLog> disk() TOPICDB_EXCLUDES(append_mutex_);
   void StartKeeper();

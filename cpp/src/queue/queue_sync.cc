@@ -120,6 +120,13 @@ Status QueueImpl::FreeAcknowledged() {
   return SegmentLog::RemoveSegments(paths);
 }
 
+void QueueImpl::FreeSoon(std::uint64_t low_water) {
+  // The keeper saves what is acknowledged, and removes files, so that no caller waits for a disk.
+  if (options_.mode != QueueMode::kMemory) WakeKeeper();
+  const bool may_free = low_water >= free_at_.load(std::memory_order_acquire);
+  if (may_free && !spilled_.load(std::memory_order_relaxed)) FreeAcknowledged().IgnoreError();
+}
+
 void QueueImpl::StartKeeper() {
   keeper_ = std::thread([this] { Keep(); });
 }

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -171,6 +173,42 @@ TEST(Queue, DurableAppendsOfManyThreads) {
   }
   const auto queue = OpenQueue(directory / "q", options);
   EXPECT_EQ(Main(*queue)->GetStats()->waiting, 100U);
+}
+
+// Appends until two items that were popped and came back are dropped. Returns whether the memory of
+// the first of them is free: the cursor itself holds the one that it has read last.
+bool DroppedItemsAreFreed(QueueOptions options, std::atomic<bool>* drop) {
+  options.mode = QueueMode::kMemory;
+  const auto queue = OpenQueue("", options);
+  const auto cursor = Main(*queue);
+  Append(*queue, {std::string(100, 'x')});
+  Append(*queue, {std::string(100, 'x')});
+  std::weak_ptr<const void> first;
+  {
+    const Delivery popped = cursor->Pop({}, 0ms).value();
+    EXPECT_EQ(popped.owners.size(), 2U);
+    first = popped.owners.front();
+    EXPECT_TRUE(cursor->Nack(popped.ranges).ok());
+  }
+  EXPECT_FALSE(first.expired());
+  *drop = true;
+  for (int i = 0; i < 20; ++i) Append(*queue, {std::string(100, 'y')});
+  const CursorStats stats = cursor->GetStats().value();
+  EXPECT_GT(std::accumulate(std::begin(stats.dropped_items), std::end(stats.dropped_items),
+                            std::uint64_t{0}),
+            2U);
+  return first.expired();
+}
+
+TEST(Queue, WhatIsDroppedFromMemoryIsFreedAlthoughNobodyAcknowledges) {
+  std::atomic<bool> drop{false};
+  QueueOptions overflowing;
+  overflowing.bytes_max = 1'000;
+  EXPECT_TRUE(DroppedItemsAreFreed(overflowing, &drop));
+  drop = false;
+  QueueOptions short_of_memory;
+  short_of_memory.memory_is_high = [&] { return drop.load(); };
+  EXPECT_TRUE(DroppedItemsAreFreed(short_of_memory, &drop));
 }
 
 // The items of an offload queue go to disk in the middle of a call of a cursor that is not there

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import PATIENCE_S, fork_and_run
+from support import PATIENCE_S, fork_and_run, wait_until
 
 import topicdb
 from topicdb.queue.queue import Drop
@@ -398,6 +398,18 @@ class TestOverload:
             pytest.raises(topicdb.QuotaError, match=r"QueueBudget.*1000 bytes.*append less"),
         ):
             queue.append([b"x" * 2000])  # would wait for ever
+
+    @pytest.mark.parametrize("durability", ["none", "os", "disk"])
+    def test_the_files_of_what_is_dropped_are_removed(self, path: Path, durability: Any) -> None:
+        """Nobody acknowledges anything."""
+        with topicdb.Queue.open(
+            path, segment_bytes=4096, max_total_bytes=4096, flush_interval=0.01
+        ) as queue:
+            for i in range(300):
+                queue.append(numbered(i, i + 1, 100), durability=durability)
+            wait_until(lambda: len(list(path.glob("*.segment"))) <= 3)
+            assert queue.stats().segments <= 3
+            assert drain(queue)[-1] == numbered(299, 300, 100)[0]
 
     def test_dropping_when_memory_is_short(self, path: Path) -> None:
         short = False
