@@ -152,9 +152,9 @@ Status QueueImpl::Close() {
   ReadReport report;
   // After a failed fsync nobody knows what is on disk. The next Open finds out.
   Status status = CheckPoison();
-  if (status.ok()) {
+  {
     const MutexLock lock(append_mutex_);
-    status = CloseFiles(&report);
+    if (status.ok()) status = CloseFiles(&report);
     if (options_.budget != nullptr) options_.budget->bytes_.fetch_sub(budget_bytes_);
     budget_bytes_ = 0;
   }

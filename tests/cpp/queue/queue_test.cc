@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "fsyncs.h"
 #include "test_directory.h"
 
 namespace topicdb {
@@ -231,6 +232,21 @@ TEST(Queue, ACursorMayBeRemovedDuringItsOwnCall) {
   EXPECT_TRUE(cursor->Pop(limits, 0ms).value().empty());
   EXPECT_EQ(cursor->Pop({}, 0ms).status().code(), Code::kNotFound);
   EXPECT_EQ(Main(*queue)->GetStats()->waiting, 3U);
+}
+
+TEST(Queue, AQueueWhoseFsyncFailedGivesItsShareOfABudgetBack) {
+  const TestDirectory directory;
+  QueueOptions options;
+  options.budget = std::make_shared<QueueBudget>(10'000);
+  const auto queue = OpenQueue(directory / "q", options);
+  Append(*queue, {"item"});
+  fsync_fails = true;
+  const std::vector<std::string_view> items{"item"};
+  EXPECT_EQ(queue->Append(items, Durability::kDisk).status().code(), Code::kStorage);
+  fsync_fails = false;
+  EXPECT_GT(options.budget->bytes(), 0U);
+  EXPECT_EQ(queue->Close().code(), Code::kStorage);
+  EXPECT_EQ(options.budget->bytes(), 0U);
 }
 
 TEST(Queue, ViewsStayAsLongAsTheyAreHeld) {
