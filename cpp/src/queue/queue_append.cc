@@ -213,7 +213,10 @@ Status QueueImpl::ChooseLog(std::uint64_t bytes, Durability durability, ReadRepo
   const bool fits =
       durability == Durability::kNone && BytesInUse() + bytes <= options_.segment_bytes;
   if (memory_ != nullptr) return fits ? Status::Ok() : MoveToDisk(report);
-  return fits && BytesInUse() == 0 ? MoveToMemory(report) : Status::Ok();
+  if (!fits || BytesInUse() > 0) return Status::Ok();
+  // As Close does it: the segments go, so no stored cursor may ask for their items.
+  TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
+  return MoveToMemory(report);
 }
 
 Result<std::uint64_t> QueueImpl::AppendLocked(std::span<const std::string_view> items,

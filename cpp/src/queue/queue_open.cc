@@ -124,10 +124,12 @@ Status QueueImpl::CloseFiles(ReadReport* report) {
   const std::uint64_t next = log().end_sequence();
   TOPICDB_RETURN_IF_ERROR(disk_->segments().SkipTo(next));
   TOPICDB_RETURN_IF_ERROR(disk_->segments().Sync());
+  // Saves the cursors before it removes segments. Otherwise, if the process ends in between, a
+  // stored cursor could ask for items that are gone.
+  TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
   if (LowWater() >= next) TOPICDB_RETURN_IF_ERROR(disk_->segments().Clear());
   TOPICDB_ASSIGN_OR_RETURN(LogEnd end, disk_->segments().Close());
   end.end.sequence = next;
-  TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
   TOPICDB_RETURN_IF_ERROR(disk_->FreeBefore(LowWater()));
   const MutexLock lock(files_mutex_);
   QueueRecord record = files_->record();

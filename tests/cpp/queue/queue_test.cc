@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -247,6 +248,37 @@ TEST(Queue, AQueueWhoseFsyncFailedGivesItsShareOfABudgetBack) {
   EXPECT_GT(options.budget->bytes(), 0U);
   EXPECT_EQ(queue->Close().code(), Code::kStorage);
   EXPECT_EQ(options.budget->bytes(), 0U);
+}
+
+// If the process ended between the two, a cursor would ask for items that are gone, and report
+// acknowledged items as lost.
+TEST(Queue, SegmentsAreRemovedAfterTheCursorsAreSaved) {
+  for (const QueueMode mode : {QueueMode::kDisk, QueueMode::kOffload}) {
+    const TestDirectory directory;
+    QueueOptions options;
+    options.mode = mode;
+    options.flush_interval = 1h;  // nobody but this thread saves cursors
+    const auto queue = OpenQueue(directory / "q", options);
+    const std::vector<std::string_view> items{"item"};
+    ASSERT_TRUE(queue->Append(items, Durability::kDisk).ok());
+    const Delivery popped = Main(*queue)->Pop({}, 0ms).value();
+    ASSERT_TRUE(Main(*queue)->Ack(popped.ranges).ok());
+    const std::string segment = directory / "q/0000000000000001.segment";
+    int saved = 0;
+    const FsyncHook hook([&](const std::string& path) {
+      if (path.find("default.cursor") == std::string::npos) return;
+      ++saved;
+      EXPECT_TRUE(std::filesystem::exists(segment)) << NameOfMode(mode);
+    });
+    if (mode == QueueMode::kOffload) {
+      Append(*queue, {"to memory"});
+      EXPECT_FALSE(queue->GetStats()->on_disk);
+    } else {
+      ASSERT_TRUE(queue->Close().ok());
+    }
+    EXPECT_EQ(saved, 1);
+    EXPECT_FALSE(std::filesystem::exists(segment)) << NameOfMode(mode);
+  }
 }
 
 TEST(Queue, ViewsStayAsLongAsTheyAreHeld) {
