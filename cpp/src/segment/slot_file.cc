@@ -100,12 +100,18 @@ Status SlotFile::Load() {
   return found ? Status::Ok() : Corruption(path() + " is damaged: both of its copies");
 }
 
+Status SlotFile::Replace(std::string_view content) {
+  // If this fails half way, the open file may have lost its name, so nothing may be written there.
+  file_.reset();
+  TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(path(), EncodeFile(magic_, serial_ + 1, content)));
+  TOPICDB_ASSIGN_OR_RETURN(auto file, File::OpenForWriting(path()));
+  TOPICDB_RETURN_IF_ERROR(Load());
+  file_ = std::move(file);
+  return Status::Ok();
+}
+
 Status SlotFile::Write(std::string_view content, bool sync) {
-  if (SlotBytesFor(content.size()) > slot_bytes_) {
-    TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(path(), EncodeFile(magic_, serial_ + 1, content)));
-    TOPICDB_ASSIGN_OR_RETURN(file_, File::OpenForWriting(path()));
-    return Load();
-  }
+  if (file_ == nullptr || SlotBytesFor(content.size()) > slot_bytes_) return Replace(content);
   const std::string slot = Encode(magic_, serial_ + 1, slot_bytes_, content);
   TOPICDB_RETURN_IF_ERROR(file_->WriteAt(next_slot_ * slot_bytes_, slot));
   if (sync) TOPICDB_RETURN_IF_ERROR(file_->Sync());

@@ -49,6 +49,9 @@ class SlotFile {
       : file_(std::move(file)), path_(std::move(path)), magic_(magic) {}
   // Reads both slots, and takes the newer one that is whole.
   Status Load();
+  // Puts another file with `content` in both slots in the place of this one. After an error, the
+  // next Write tries that again.
+  Status Replace(std::string_view content);
   // Decodes a slot. Returns false if the bytes are not a whole one.
   bool Decode(std::string_view bytes, std::uint64_t* serial, std::string* content) const;
   // Returns the bytes of a slot.
@@ -57,7 +60,7 @@ class SlotFile {
   // Returns the bytes of a file with `content` in both slots.
   static std::string EncodeFile(SlotMagic magic, std::uint64_t serial, std::string_view content);
 
-  std::shared_ptr<File> file_;  // null: only read
+  std::shared_ptr<File> file_;  // null: only read, or Replace has failed
   const std::string path_;
   const std::string magic_;
   std::size_t slot_bytes_ = 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file/files.h"
+#include "fsyncs.h"
 #include "test_directory.h"
 
 namespace topicdb {
@@ -35,6 +36,23 @@ TEST(SlotFile, GrowsWithItsContent) {
     ASSERT_TRUE(slots->Write(large + "y", false).ok());
   }
   EXPECT_EQ(SlotFile::Open(path, kMagic).value()->content(), large + "y");
+}
+
+// The file has another name, but the directory could not be synced.
+TEST(SlotFile, AfterAReplacementThatFailedItIsReplacedAgain) {
+  const TestDirectory directory;
+  const std::string path = directory / "slots";
+  const auto slots = SlotFile::Create(path, kMagic, "small").value();
+  const std::string missing = directory / "missing";
+  fsync_needs = missing.c_str();
+  EXPECT_EQ(slots->Write(std::string(5'000, 'x'), true).code(), Code::kStorage);
+  EXPECT_EQ(slots->content(), "small");
+  EXPECT_EQ(slots->Write("other", true).code(), Code::kStorage) << "the name is still not safe";
+  fsync_needs = nullptr;
+  ASSERT_TRUE(slots->Write("newer", true).ok());
+  EXPECT_EQ(SlotFile::Open(path, kMagic).value()->content(), "newer");
+  ASSERT_TRUE(slots->Write("newest", true).ok());
+  EXPECT_EQ(SlotFile::Open(path, kMagic).value()->content(), "newest");
 }
 
 TEST(SlotFile, WithOneSlotDamagedTheOtherIsUsedAndItIsTold) {
