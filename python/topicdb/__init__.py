@@ -42,9 +42,10 @@ from topicdb.errors import AccessError, UnavailableError
 from topicdb.follow.consumer import Consumer
 from topicdb.follow.group import Group, Member
 from topicdb.follow.losses import Loss, LossError
+from topicdb.follow.packets import Packet
 from topicdb.follow.positions import Place
 from topicdb.follow.readers import Reader
-from topicdb.follow.session import Packet, Session
+from topicdb.follow.session import Session
 from topicdb.follow.subscription import Delivery, Subscription
 from topicdb.lifecycle.retention import Retention
 from topicdb.map import Map

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trustme
 
 import topicdb
+from topicdb.remote.client.connection import Connection
 
 START_S = 250
 
@@ -48,6 +50,21 @@ def serving(database: topicdb.Database, **options: Any) -> Iterator[Any]:
         yield server
     finally:
         assert server.shutdown(20), "a call has not ended"
+
+
+def lose_answer(patch: pytest.MonkeyPatch, method: str) -> None:
+    """Lets the answer to the next call of ``method`` be lost after the server has done it."""
+    call = Connection.call
+    lost: list[str] = []
+
+    def lose(self: Connection, called: str, *args: Any, **options: Any) -> Any:
+        answer = call(self, called, *args, **options)
+        if called == method and not lost:
+            lost.append(called)
+            raise topicdb.UnavailableError("the connection broke")
+        return answer
+
+    patch.setattr(Connection, "call", lose)
 
 
 class Process:

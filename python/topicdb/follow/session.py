@@ -6,14 +6,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from topicdb import _core
-from topicdb._core import Batch
 from topicdb.closing import Named
-from topicdb.engine import Engine, SubscriptionCursor
+from topicdb.engine import Engine
 from topicdb.follow.losses import Loss, Reporter, serials_now
+from topicdb.follow.packets import Packet, packet_of, packets_again, placed
 from topicdb.follow.positions import Place
 from topicdb.follow.session_state import (
     InFlight,
@@ -28,36 +31,13 @@ from topicdb.follow.waiting import SLICE_S
 from topicdb.mqtt.expiry import left_s
 from topicdb.times import now_us, timeout_us
 from topicdb.transaction import begun
-from topicdb.types import Properties, PropertyMessage
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from topicdb.types import Durability
 
 PACKET_ID_MAX = 65_535
 WINDOW_BYTES = 8 << 20
 _TOPICS_KNOWN_MAX = 10_000
-
-
-class Packet(NamedTuple):
-    """A PUBLISH to be sent to the client.
-
-    - ``id``: its packet id; 0 with QoS 0. ``qos`` is that of the client's subscription.
-    - ``dup``: it was sent before.
-    - ``properties``: those that a bridge has stored with the message.
-    - ``message_expiry_s``: seconds that it has left to live (MQTT 5); None if it never expires.
-    """
-
-    id: int
-    topic: str
-    timestamp: int
-    value: bytes
-    qos: Qos
-    dup: bool
-    properties: Properties = Properties()
-    message_expiry_s: int | None = None
 
 
 class Session(Named):
@@ -98,6 +78,7 @@ class Session(Named):
         self._subscription: Subscription | None = None
         self._matching: dict[str, list[SessionFilter]] = {}
         self._stored = self._load()
+        self._attempted: bytes | None = None  # a state that may be stored, as its commit failed
         self._state = SessionState(expiry_us)
         self._resumed = False
         if self._stored is not None and not clean_start:
@@ -129,11 +110,12 @@ class Session(Named):
         with self._lock:
             self._check_open()
             known = self._find(filter)
-            if known is not None:
-                known.qos = qos
-            else:
-                self._add(SessionFilter(filter, qos, self._now_at(filter, start)))
-            self._save()
+            since = {} if known is not None else self._now_at(filter, start)
+            with self._changed_filters():
+                if known is not None:
+                    known.qos = qos
+                else:
+                    self._add(SessionFilter(filter, qos, since))
 
     def _add(self, new: SessionFilter) -> None:
         state = self._state
@@ -164,11 +146,25 @@ class Session(Named):
             known = self._find(filter)
             if known is None:
                 return False
-            known.until = dict(self._state.places)
-            self._forget([])
-            self._restart()
-            self._save()
+            with self._changed_filters():
+                known.until = dict(self._state.places)
+                self._forget([])
+                self._restart()
         return True
+
+    @contextmanager
+    def _changed_filters(self) -> Iterator[None]:
+        """Stores what the block does to the filters; if that fails, it undoes it."""
+        state = self._state
+        filters = [replace(one) for one in state.filters]
+        places, lost = dict(state.places), deepcopy(state.lost)
+        try:
+            yield
+            self._save()
+        except BaseException:
+            state.filters, state.places, state.lost = filters, places, lost
+            self._restart()
+            raise
 
     def _find(self, filter: str) -> SessionFilter | None:
         for one in self._state.filters:
@@ -186,9 +182,10 @@ class Session(Named):
     def poll(self, count: int = 100, timeout: float | timedelta | None = 1.0) -> list[Packet]:
         """Returns at most ``count`` packets to send; none if none come for ``timeout`` seconds.
 
-        Their ids are stored before they are given. While ``receive_maximum`` packets with QoS 1 and
-        2 are not acknowledged, nothing comes. ``timeout`` None waits for ever. Returns no packets
-        when another thread closes the session meanwhile. Raises ClosedError if it is closed.
+        Their ids are stored before they are given. If that fails, they count as not given, and the
+        next call gives them. While ``receive_maximum`` packets with QoS 1 and 2 are not
+        acknowledged, nothing comes. ``timeout`` None waits for ever. Returns no packets when
+        another thread closes the session meanwhile. Raises ClosedError if it is closed.
         """
         if count < 1:
             raise ValueError(f"count must be at least 1, got {count}")
@@ -220,15 +217,32 @@ class Session(Named):
             if self._closed or subscription is not self._subscription:
                 return []  # closed, or a filter was added or removed: these are read again
             subscription._done_with(delivery)
-            packets = list(self._packets_of(delivery))
+            return self._stored_packets(delivery)
+
+    def _stored_packets(self, delivery: Delivery) -> list[Packet]:
+        """Returns the packets of a delivery after storing their ids.
+
+        If that fails, nothing of the delivery counts, and the next call reads it again.
+        """
+        state = self._state
+        next_id, places, expired = state.next_id, dict(state.places), self._expired
+        packets: list[Packet] = []
+        try:
+            packets.extend(self._packets_of(delivery))
             if any(packet.id for packet in packets):
                 self._save()
+        except BaseException:
+            for packet in packets:
+                state.in_flight.pop(packet.id, None)
+            state.next_id, state.places, self._expired = next_id, places, expired
+            self._restart()
+            raise
         return packets
 
     def _packets_of(self, delivery: Delivery) -> Iterator[Packet]:
         """Gives the packets of a delivery that are wanted and have not expired, each with an id."""
         now = now_us()
-        for message, place in _placed(delivery.batch, delivery.rows):
+        for message, place in placed(delivery.batch, delivery.rows):
             wanted = [
                 one.qos for one in self._matches(message.topic) if one.wants(delivery.shard, place)
             ]
@@ -240,7 +254,7 @@ class Session(Named):
                 continue
             qos = max(wanted)
             id = self._take_id(delivery.shard, place, qos)
-            yield _packet(id, message, qos, left, dup=False)
+            yield packet_of(id, message, qos, left, dup=False)
         self._state.places[delivery.shard] = delivery.next
         self._changed = True
 
@@ -278,10 +292,15 @@ class Session(Named):
         Stored when it returns: they do not come again. ValueError: one is not in flight.
         """
         with self._lock:
-            packets = self._known(ids, 2)
+            packets = [packet for packet in self._known(ids, 2) if not packet.received]
             for packet in packets:
                 packet.received = True
-            self._save()
+            try:
+                self._save()
+            except BaseException:
+                for packet in packets:
+                    packet.received = False
+                raise
 
     def pubcomp(self, *ids: int) -> None:
         """Says that the client has released these ids, of QoS 2.
@@ -350,27 +369,12 @@ class Session(Named):
             self._subscription = Subscription(
                 core, self._core, filters, 0, None, "stored", self._lose
             )
-            if not self._found_again:
-                self._found_again = True
-                self._find_again(core)
-        return self._subscription
-
-    def _find_again(self, core: SubscriptionCursor) -> None:
-        by_shard: dict[int, dict[Place, list[InFlight]]] = {}
-        for packet in self._state.in_flight.values():
-            if not packet.received:
-                places = by_shard.setdefault(packet.shard, {})
-                places.setdefault(packet.place, []).append(packet)
-        for shard, places in by_shard.items():
-            batch, rows = core.find(shard, list(places))
-            for message, place in _placed(batch, rows):
-                left = left_s(message.properties, message.timestamp, now_us())
-                for packet in places.pop(place):
-                    self._again.append(_packet(packet.id, message, packet.qos, left, dup=True))
-            for gone in places.values():  # deleted, or dropped with its generation
+        if self._subscription is not None and not self._found_again:
+            packets, gone = packets_again(self._subscription._core, state.in_flight)
+            if gone:
                 self._forget(gone)
-        in_order = {id: number for number, id in enumerate(self._state.in_flight)}
-        self._again = deque(sorted(self._again, key=lambda packet: in_order[packet.id]))
+            self._again, self._found_again = deque(packets), True
+        return self._subscription
 
     def _lose(self, loss: Loss) -> None:
         with self._lock:
@@ -411,7 +415,9 @@ class Session(Named):
 
     def _save(self) -> None:
         """Stores the state, on condition that the stored one is what this object has stored."""
-        value = self._state.encode(now_us())
+        if self._attempted is not None and self._load() == self._attempted:
+            self._stored = self._attempted  # that commit was done, and its answer was lost
+        self._attempted = value = self._state.encode(now_us())
         with begun(self._core, self._shard, self._durability) as transaction:
             transaction.require(self._topic, 0, self._stored)
             transaction.write(self._topic, 0, value, reserved=True)
@@ -420,7 +426,7 @@ class Session(Named):
             except (_core.PreconditionError, _core.ConflictError):
                 self._end()
                 raise self._lost() from None
-        self._stored = value
+        self._stored, self._attempted = value, None
         self._changed = False
 
     def flush(self) -> None:
@@ -474,17 +480,3 @@ class Session(Named):
 
     def __repr__(self) -> str:
         return f"<topicdb.Session {self._client_id!r}{' (closed)' if self._closed else ''}>"
-
-
-def _packet(id: int, message: PropertyMessage, qos: Qos, left: int | None, *, dup: bool) -> Packet:
-    topic, timestamp, value, properties = message
-    return Packet(id, topic, timestamp, value, qos, dup, properties, left)
-
-
-def _placed(batch: Batch, rows: npt.NDArray[np.uint32]) -> Iterator[tuple[PropertyMessage, Place]]:
-    serials = batch.serials
-    assert serials is not None
-    found = batch.read_as("properties")
-    for message, serial, row in zip(found, serials.tolist(), rows.tolist(), strict=True):
-        assert isinstance(message, PropertyMessage)
-        yield message, Place(serial, row)

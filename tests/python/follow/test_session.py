@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from served import lose_answer, serving
 from settling import packets_of
 from support import PATIENCE_S, wait_until
 
@@ -284,6 +285,68 @@ def test_closing_while_poll_reads_leaves_the_messages_to_the_next(
     with db.session("c") as second:
         assert second.in_flight == []
         assert numbers(take(second)) == [0]
+
+
+def test_what_cannot_be_stored_has_not_happened(path: Path) -> None:
+    with topicdb.open(path, retention={"fill/#": "30d", "#": "30d"}) as db:
+        with db.session("c") as session:
+            session.subscribe("a/#", qos=2)
+            put(db, 0)
+            assert [p.id for p in take(session)] == [1]
+        put(db, 1, 2, 3)
+        db.append([("fill", i, random.Random(i).randbytes(100_000)) for i in range(20)])
+    with topicdb.open(path, quota_bytes=1_000_000, quota_trim=None) as db:
+        session = db.session("c")
+        assert [(p.id, p.dup) for p in session.poll(timeout=PATIENCE_S)] == [(1, True)]
+        for _ in range(2):  # packets that were not given are not in flight
+            with pytest.raises(topicdb.QuotaError):
+                session.poll(timeout=PATIENCE_S)
+            assert session.in_flight == [1]
+        refused: list[Callable[[], object]] = [
+            lambda: session.subscribe("b/#"),
+            lambda: session.subscribe("a/#", qos=0),
+            lambda: session.unsubscribe("a/#"),
+            lambda: session.pubrec(1),
+        ]
+        for change in refused:
+            with pytest.raises(topicdb.QuotaError):
+                change()
+            assert session.filters == {"a/#": 2} and session.releases == []
+        db.rotate()
+        for slab in db.slabs():
+            if slab.retention_class == "fill/#" and slab.read_only:
+                db.drop_slab(slab)
+        found: list[topicdb.Packet] = []
+
+        def is_given() -> bool:
+            try:
+                found.extend(session.poll(timeout=0.1))
+            except topicdb.QuotaError:
+                return False
+            return len(found) >= 3
+
+        wait_until(is_given)
+        assert [(p.value, p.dup) for p in found] == [(b"%d" % i, False) for i in (1, 2, 3)]
+        assert len({1, *(p.id for p in found)}) == 4
+        session.close()
+
+
+def test_a_state_whose_answer_was_lost_is_the_own_one(
+    db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(db) as server, topicdb.connect(server.url) as remote:
+        session = remote.session("c")
+        session.subscribe("a/#")
+        put(db, 0, 1)
+        lose_answer(monkeypatch, "transaction.commit")
+        with pytest.raises(topicdb.UnavailableError):
+            session.poll(timeout=PATIENCE_S)
+        assert session.in_flight == []
+        assert numbers(take(session)) == [0, 1]
+        session.puback(*session.in_flight)
+        session.close()
+    with db.session("c") as again:
+        assert take(again) == [] and again.in_flight == []
 
 
 def test_what_another_has_stored_is_not_overwritten(db: topicdb.Database) -> None:
