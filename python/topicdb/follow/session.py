@@ -183,9 +183,10 @@ class Session(Named):
         """Returns at most ``count`` packets to send; none if none come for ``timeout`` seconds.
 
         Their ids are stored before they are given. If that fails, they count as not given, and the
-        next call gives them. While ``receive_maximum`` packets with QoS 1 and 2 are not
-        acknowledged, nothing comes. ``timeout`` None waits for ever. Returns no packets when
-        another thread closes the session meanwhile. Raises ClosedError if it is closed.
+        next call gives them. While ``receive_maximum`` packets with QoS 1 and 2 were given in this
+        connection and are not acknowledged, nothing comes. ``timeout`` None waits for ever. Returns
+        no packets when another thread closes the session meanwhile. Raises ClosedError if it is
+        closed.
         """
         if count < 1:
             raise ValueError(f"count must be at least 1, got {count}")
@@ -204,9 +205,10 @@ class Session(Named):
             if self._closed:
                 return []
             subscription = self._subscribed()
-            if self._again:
-                return [self._again.popleft() for _ in range(min(count, len(self._again)))]
-            room = self._receive_maximum - len(self._state.in_flight)
+            # What has still to come again was not given in this connection, so it takes no room.
+            room = self._receive_maximum - len(self._state.in_flight) + len(self._again)
+            if self._again and room > 0:
+                return [self._again.popleft() for _ in range(min(count, room, len(self._again)))]
             if subscription is None or room <= 0:
                 self._may_give.wait(SLICE_S if wait_us is None else min(SLICE_S, wait_us / 1e6))
                 return []
@@ -301,6 +303,7 @@ class Session(Named):
                 for packet in packets:
                     packet.received = False
                 raise
+            self._answered(ids)
 
     def pubcomp(self, *ids: int) -> None:
         """Says that the client has released these ids, of QoS 2.
@@ -344,11 +347,18 @@ class Session(Named):
         state = self._state
         for packet in packets:
             state.in_flight.pop(packet.id, None)
+        self._answered([packet.id for packet in packets])
         self._may_give.notify_all()
         if not state.in_flight:  # filters that were removed are needed no longer
             state.filters = [one for one in state.filters if one.until is None]
             self._matching.clear()
         self._changed = True
+
+    def _answered(self, ids: Iterable[int]) -> None:
+        """Lets packets that the client has answered not come again."""
+        if self._again:
+            answered = set(ids)
+            self._again = deque(packet for packet in self._again if packet.id not in answered)
 
     # Reading.
 

@@ -93,6 +93,39 @@ def test_qos_2_to_its_end(db: topicdb.Database) -> None:
     session.close()
 
 
+@pytest.mark.parametrize("qos", [1, 2])
+def test_what_comes_again_keeps_to_receive_maximum(db: topicdb.Database, qos: Qos) -> None:
+    with db.session("c", receive_maximum=8) as session:
+        session.subscribe("a/#", qos)
+        put(db, *range(10))
+        sent = [p.id for p in take(session)]
+        assert len(sent) == 8
+        if qos == 2:
+            session.pubrec(sent[7])
+    with db.session("c", receive_maximum=3) as session:
+        given = session.poll(100, timeout=PATIENCE_S)
+        held = len(session.releases)  # PUBCOMP is still to come
+        assert [p.id for p in given] == sent[: 3 - held] and all(p.dup for p in given)
+        assert session.poll(100, timeout=0) == []
+        answer(session, sent[7], sent[4], sent[0])  # not all of them have come again
+        given = session.poll(100, timeout=PATIENCE_S)
+        assert [p.id for p in given] == ([sent[2], sent[3]] if qos == 2 else [sent[3]])
+        assert session.poll(100, timeout=0) == []
+        answer(session, *sent[1:4])
+        assert [p.id for p in session.poll(100, timeout=PATIENCE_S)] == sent[5:7]
+        answer(session, *sent[5:7])
+        assert [p.dup for p in take(session)] == [False, False]
+
+
+def answer(session: topicdb.Session, *ids: int) -> None:
+    for id in ids:
+        if session._state.in_flight[id].qos == 1:
+            session.puback(id)
+        else:
+            session.pubrec(id)
+            session.pubcomp(id)
+
+
 def test_overlapping_filters_and_qos_0(db: topicdb.Database) -> None:
     with db.session("c") as session:
         for filter, qos in (("a/#", 0), ("a/1", 1), ("+/1", 2), ("b", 1)):
