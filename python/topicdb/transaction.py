@@ -27,6 +27,14 @@ _logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 BACKOFF_FIRST_S = 0.001
 BACKOFF_MAX_S = 0.1
+# A commit that raises one of these has stored nothing.
+_REFUSED = (
+    _core.ConflictError,
+    _core.PreconditionError,
+    _core.QuotaError,
+    _core.ReadOnlyError,
+    _core.ClosedError,
+)
 
 
 @final
@@ -61,6 +69,7 @@ class Transaction:
         self._core = core
         self._receipt: Receipt | None = None
         self._on_commit: list[Callable[[], object]] = []
+        self._is_unsure = False  # whether a commit has failed, and may have been done all the same
 
     def write(
         self,
@@ -158,7 +167,13 @@ class Transaction:
         expected and found), QuotaError, ReadOnlyError (a generation that takes no messages) or
         StorageError.
         """
-        self._receipt = self._core.commit()
+        try:
+            self._receipt = self._core.commit()
+        except _REFUSED:
+            raise
+        except BaseException:  # above all UnavailableError
+            self._is_unsure = True
+            raise
         functions, self._on_commit = self._on_commit, []
         first_error: BaseException | None = None
         for function in functions:
@@ -181,6 +196,11 @@ class Transaction:
     def open(self) -> bool:
         """Whether it is neither committed nor rolled back."""
         return self._core.open
+
+    @property
+    def _may_be_stored(self) -> bool:
+        """Whether what it writes may be stored, or may still be."""
+        return self._receipt is not None or self._is_unsure or self.open
 
     @property
     def shard(self) -> int:

@@ -54,13 +54,24 @@ def serving(database: topicdb.Database, **options: Any) -> Iterator[Any]:
 
 def lose_answer(patch: pytest.MonkeyPatch, method: str) -> None:
     """Lets the answer to the next call of ``method`` be lost after the server has done it."""
+    _lose(patch, method, is_done=True)
+
+
+def lose_call(patch: pytest.MonkeyPatch, method: str) -> None:
+    """Lets the next call of ``method`` be lost before the server has it."""
+    _lose(patch, method, is_done=False)
+
+
+def _lose(patch: pytest.MonkeyPatch, method: str, *, is_done: bool) -> None:
     call = Connection.call
     lost: list[str] = []
 
     def lose(self: Connection, called: str, *args: Any, **options: Any) -> Any:
-        answer = call(self, called, *args, **options)
-        if called == method and not lost:
+        is_lost = called == method and not lost
+        if is_lost:
             lost.append(called)
+        answer = None if is_lost and not is_done else call(self, called, *args, **options)
+        if is_lost:
             raise topicdb.UnavailableError("the connection broke")
         return answer
 

@@ -147,10 +147,11 @@ class Consumer(Named):
           ``rewind``, because the results of the work on that batch are not stored.
 
         Raises ValueError if this consumer did not give the batch, or not since it was moved
-        (``seek``, ``rewind``), if the batch is acknowledged already, or if an earlier
-        acknowledgement belongs to a transaction that is not committed. Raises ConflictError if
-        another object has taken the name over; with ``transaction``, its commit raises that or
-        PreconditionError.
+        (``seek``, ``rewind``), if the batch is acknowledged already, if an earlier acknowledgement
+        belongs to a transaction that is not committed, or if one belongs to a transaction whose
+        commit may have been done, as its answer was lost: ``rewind`` finds out. Raises
+        ConflictError if another object has taken the name over; with ``transaction``, its commit
+        raises that or PreconditionError.
         """
         with self._lock:
             self._check_open()
@@ -183,6 +184,11 @@ class Consumer(Named):
 
     def _check_attempts(self, seqno: int, transaction: Transaction | None) -> None:
         for earlier, attempt in self._attempts.items():
+            if attempt._is_unsure:
+                raise ValueError(
+                    "ack: the answer to the commit of a transaction with an acknowledgement was "
+                    "lost, so what it wrote may be stored: rewind(), which goes on behind it then"
+                )
             if earlier < seqno and attempt is not transaction:
                 raise ValueError(
                     "ack: an earlier batch was acknowledged in a transaction that is not committed:"
@@ -206,9 +212,18 @@ class Consumer(Named):
         self._told.difference_update(int(shard) for shard in places)
 
     def rewind(self) -> None:
-        """Gives what was given and not acknowledged once more."""
+        """Gives what was given and not acknowledged once more.
+
+        A transaction with an acknowledgement of this consumer that is still open cannot be
+        committed any more. If the answer to the commit of one was lost, this goes on where that
+        commit has left the consumer, if it was done. Raises ConflictError if another object has
+        taken the name over.
+        """
         with self._lock:
             self._check_open()
+            if any(attempt._may_be_stored for attempt in self._attempts.values()):
+                places = self._positions.reread()
+                self._places.update({int(shard): place for shard, place in places.items()})
             self._subscription.close()
             self._subscribe()
 
@@ -221,11 +236,12 @@ class Consumer(Named):
         """
         with self._lock:
             self._check_open()
-            self._places = places_of(self._core, self._filters, start)
-            self._kept = {**self._kept, "start": {}}
-            self._positions.losses.restart(serials_now(self._core, self._filters))
-            by_key = {str(shard): place for shard, place in self._places.items()}
-            self._positions.restart(self._kept, by_key)
+            places = places_of(self._core, self._filters, start)
+            kept = {**self._kept, "start": {}}
+            by_key = {str(shard): place for shard, place in places.items()}
+            losses = self._positions.losses.restarted(serials_now(self._core, self._filters))
+            self._positions.restart(kept, by_key, losses)
+            self._kept, self._places = kept, places
             self._subscription.close()
             self._subscribe()
 

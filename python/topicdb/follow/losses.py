@@ -96,6 +96,10 @@ class LossCount:
         """Returns the commit behind which drops are to be reported."""
         return self._before.get(shard, 0)
 
+    def restarted(self, serials: dict[int, int]) -> LossCount:
+        """Returns a count that goes on from this one, without what was dropped up to these."""
+        return LossCount({**self.counted, **serials}, dict(self.messages))
+
     def restart(self, serials: dict[int, int]) -> None:
         """Counts nothing more that was dropped up to these commits."""
         self.counted = {**self.counted, **serials}

@@ -107,7 +107,7 @@ class Positions:
         fence = max(state["epoch"], self._fence()) + 1
         self._raise_fences(fence)
         places, self.losses = self._places(state)
-        self._begin_epoch(fence, state["kept"], places)
+        self._begin_epoch(fence, state["kept"], places, self.losses)
         return state["kept"], places
 
     def _places(self, state: Mapping[str, Any]) -> tuple[dict[str, Place], LossCount]:
@@ -145,11 +145,33 @@ class Positions:
             )
         return Standing(filters, lag_of(self._core, filters, start_us, farthest), messages)
 
-    def restart(self, kept: Mapping[str, Any], places: Mapping[str, Place]) -> None:
-        """Stores other places, which may be earlier ones, and what is to be kept with the name."""
+    def restart(
+        self, kept: Mapping[str, Any], places: Mapping[str, Place], losses: LossCount
+    ) -> None:
+        """Stores other places, which may be earlier ones, and what is to be kept with the name.
+
+        ``losses`` counts from then on. No transaction that is still open can store a place any
+        more. Raises ConflictError if the name has another owner now.
+        """
         fence = self._epoch + 1
         self._raise_fences(fence)
-        self._begin_epoch(fence, kept, places)
+        self._begin_epoch(fence, kept, places, losses)
+        self.losses = losses
+
+    def reread(self) -> dict[str, Place]:
+        """Returns the places that are stored, by key.
+
+        No transaction that is still open can store others any more. Raises ConflictError if the
+        name has another owner now.
+        """
+        state = self._load()
+        if state is None or state["epoch"] != self._epoch:
+            raise self.lost()
+        fence = max(self._epoch, self._fence()) + 1
+        self._raise_fences(fence)
+        places, losses = self._places(state)
+        self._begin_epoch(fence, state["kept"], places, losses)
+        return places
 
     def save(self, places: Mapping[str, Place]) -> None:
         """Stores places in a transaction of their own.
@@ -226,9 +248,9 @@ class Positions:
             yield key, epoch, Place(serial, row), counted, messages
 
     def _begin_epoch(
-        self, epoch: int, kept: Mapping[str, Any], places: Mapping[str, Place]
+        self, epoch: int, kept: Mapping[str, Any], places: Mapping[str, Place], losses: LossCount
     ) -> None:
-        lost = self.losses.as_json()
+        lost = losses.as_json()
         state = {"epoch": epoch, "kept": dict(kept), "places": dict(places), "lost": lost}
         with self._begun(self.home) as transaction:
             transaction.require(self._prefix + "fence", 0, _FENCE.pack(epoch))

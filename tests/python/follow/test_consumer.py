@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from served import lose_answer, lose_call, serving
 from settling import batches_of
 from support import PATIENCE_S
 
@@ -211,6 +212,67 @@ def test_rewind_after_a_transaction_that_failed(db: topicdb.Database) -> None:
             transaction.rollback()
         consumer.rewind()
         assert drain(consumer) == list(range(10))
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_rewind_after_a_commit_whose_answer_was_lost(
+    db: topicdb.Database, monkeypatch: pytest.MonkeyPatch, is_done: bool
+) -> None:
+    fill(db, 0, 3)
+
+    def add_up(batch: topicdb.Batch) -> None:
+        with remote.transaction(key="sum") as transaction:
+            total = int(transaction.get("sum") or 0)
+            transaction.write("sum", 0, b"%d" % (total + len(batch)))
+            consumer.ack(batch, transaction)
+
+    with serving(db) as server, topicdb.connect(server.url) as remote:
+        consumer = remote.consumer("etl", "a/#")
+        batch = next(batches_of(consumer))
+        (lose_answer if is_done else lose_call)(monkeypatch, "transaction.commit")
+        with pytest.raises(topicdb.UnavailableError):
+            add_up(batch)
+        with pytest.raises(ValueError, match="rewind"):
+            add_up(batch)  # it may have had its effect
+        consumer.rewind()
+        for batch in batches_of(consumer):
+            add_up(batch)
+        consumer.close()
+    with db.transaction(key="sum") as transaction:
+        assert transaction.get("sum") == b"3"
+    with db.consumer("etl", "a/#") as again:
+        assert list(batches_of(again)) == []
+
+
+def test_a_transaction_from_before_a_rewind_is_not_committed(db: topicdb.Database) -> None:
+    fill(db, 0, 3)
+    with db.consumer("etl", "a/#") as consumer:
+        batch = next(batches_of(consumer))
+        transaction = db.transaction(shard=1)
+        consumer.ack(batch, transaction)
+        consumer.rewind()
+        with pytest.raises(LOST):
+            transaction.commit()
+        assert sum(len(one) for one in batches_of(consumer)) == 3
+        consumer.ack()
+        assert consumer.lag() == 0
+
+
+def test_a_seek_that_fails_moves_nothing(
+    db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(db, 0, 10)
+    with serving(db) as server, topicdb.connect(server.url) as remote:
+        consumer = remote.consumer("etl", "a/#")
+        assert drain(consumer) == [*range(10)]
+        places = consumer.places
+        lose_call(monkeypatch, "transaction.commit")
+        with pytest.raises(topicdb.UnavailableError):
+            consumer.seek("earliest")
+        assert consumer.places == places
+        consumer.rewind()
+        assert drain(consumer) == []
+        consumer.close()
 
 
 def test_seek(db: topicdb.Database) -> None:
