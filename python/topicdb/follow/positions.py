@@ -153,7 +153,8 @@ class Positions:
         ``losses`` counts from then on. No transaction that is still open can store a place any
         more. Raises ConflictError if the name has another owner now.
         """
-        fence = self._epoch + 1
+        self._own_state()
+        fence = max(self._epoch, self._fence()) + 1
         self._raise_fences(fence)
         self._begin_epoch(fence, kept, places, losses)
         self.losses = losses
@@ -164,14 +165,18 @@ class Positions:
         No transaction that is still open can store others any more. Raises ConflictError if the
         name has another owner now.
         """
-        state = self._load()
-        if state is None or state["epoch"] != self._epoch:
-            raise self.lost()
+        state = self._own_state()
         fence = max(self._epoch, self._fence()) + 1
         self._raise_fences(fence)
         places, losses = self._places(state)
         self._begin_epoch(fence, state["kept"], places, losses)
         return places
+
+    def _own_state(self) -> dict[str, Any]:
+        state = self._load()
+        if state is None or state["epoch"] != self._epoch:
+            raise self.lost()
+        return state
 
     def save(self, places: Mapping[str, Place]) -> None:
         """Stores places in a transaction of their own.

@@ -275,6 +275,27 @@ def test_a_seek_that_fails_moves_nothing(
         consumer.close()
 
 
+def test_a_consumer_that_was_taken_over_elsewhere_moves_nothing(db: topicdb.Database) -> None:
+    fill(db, 0, 10)
+    with serving(db) as server:
+        old, new = topicdb.connect(server.url), topicdb.connect(server.url)
+        first = old.consumer("etl", "a/#")
+        assert drain(first, ack=False) == [*range(10)]
+        first.ack(transaction=old.transaction(shard=0))
+        second = new.consumer("etl", "a/#", takeover=True)
+        assert drain(second) == [*range(10)]
+        with pytest.raises(topicdb.ConflictError, match="taken over"):
+            first.seek("earliest")
+        with pytest.raises(topicdb.ConflictError, match="taken over"):
+            first.rewind()
+        fill(db, 10, 12)
+        assert drain(second) == [10, 11]
+        for client in (old, new):
+            client.close()
+    with db.consumer("etl", "a/#") as third:
+        assert drain(third) == []
+
+
 def test_seek(db: topicdb.Database) -> None:
     db.append([("a", 100 + i, b"%d" % i) for i in range(10)])
     db.append([("a", 50, b"10")])
