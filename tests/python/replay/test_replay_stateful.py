@@ -191,12 +191,15 @@ class ReplayMachine(RuleBasedStateMachine):
         endpoint.cancel_replay()
         self.model.settle()
 
-    @rule()
-    def reopen(self) -> None:
+    @rule(times=st.integers(1, 3))
+    def reopen(self, times: int) -> None:
+        """Reopens the log; ``times``: so often, and without time to read all of it again."""
         self.log.close()
         for flow in self.flows.values():
             with pytest.raises((topicdb.ClosedError, topicdb.ReplayError)):
                 flow.receive(timeout=0)
+        for _ in range(times - 1):
+            replay.open(self.db).close()
         self.log = replay.open(self.db)
         self.flows.clear()
         self.held.clear()

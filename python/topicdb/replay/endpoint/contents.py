@@ -22,11 +22,16 @@ class Contents:
     the states of a replay.
     """
 
+    # After a restart, the reader begins with the first message that the endpoint held. Until it has
+    # come to ``_reread_until``, what it has still to read again is in ``_reread``, as in
+    # ``EndpointRecord.held``; everything else before that place is done with.
+
     def __init__(self, host: Host, record: EndpointRecord, interest: Interest) -> None:
         self._host = host
         self._record = record
         self._interest = interest
         self._reader: Reader | None = None
+        self._reread, self._reread_until = list(record.held), record.next
         self._removed_before = Place(0, 0)
         self.spool = Spool()
         self.error: Exception | None = None  # why the reader can read no more
@@ -84,11 +89,11 @@ class Contents:
         """
         record = self._record
         if self._reader is not None:
+            begin = self._reader.next
             self.save()
             self._reader.close()
-        begin = record.next
-        if record.held and self.spool.messages == 0:
-            begin = record.held[0][0]  # after a restart
+        else:
+            begin = record.held[0][0] if record.held else record.next
         # A removed subscription is needed as long as its messages may be here. It is forgotten here
         # and nowhere else, as a reader keeps the filters that it was made with.
         self._interest.forget_removed(min(self.spool.low() or begin, begin))
@@ -212,6 +217,7 @@ class Contents:
         self.spool.clear()
         self.close()
         self._record.next, self._record.held = begin, []
+        self._reread, self._reread_until = [], begin
         self._record.given = Place(0, 0)
         return removed
 
@@ -221,14 +227,23 @@ class Contents:
         Messages that were committed since the replay began stay: they belong to the endpoint, and
         would not come again.
         """
-        live_from = self._record.live_from
-        if self.next < live_from:
-            self.clear_for(live_from, live_from)
-        else:
+        record, live_from = self._record, self._record.live_from
+        reread, until, given = self._still_reread(live_from), self._reread_until, record.given
+        if self.next >= live_from and self._reader is not None:
             self.spool.drop_before(live_from)
+            return
+        self.clear_for(live_from, live_from)
+        if until > live_from:  # live messages had come before a restart
+            record.next, record.held, record.given = until, reread, given
+            self._reread, self._reread_until = reread, until
 
     def save(self) -> None:
         """Brings the places in the record up to date."""
         if self._reader is not None:
-            self._record.next = self._reader.next
-            self._record.held = self.spool.runs()
+            next = self._reader.next
+            self._record.next = max(next, self._reread_until)
+            self._record.held = [*self.spool.runs(), *self._still_reread(next)]
+
+    def _still_reread(self, begin: Place) -> list[tuple[Place, Place]]:
+        """Returns the runs that are to be read again, from ``begin`` on."""
+        return [(max(first, begin), last) for first, last in self._reread if last >= begin]

@@ -53,7 +53,6 @@ class Parts:
 
     def reread(self) -> None:
         """Reads on for the subscriptions that there are now, after they have changed."""
-        self.record.next = self.contents.next
         self.contents.open()
         self.saving.store()
 
