@@ -867,6 +867,25 @@ def test_a_replay_that_needs_what_is_trimmed_fails(log: replay.ReplayLog) -> Non
     reaches(calm, replay.State.COMPLETE)  # its replay needed none of them
 
 
+def test_what_was_not_logged_is_not_replayed_after_a_trim_either(log: replay.ReplayLog) -> None:
+    queue = log.queue("q", "#", spool=1)
+    publish(log, 1)
+    log.ingress = False
+    publish(log, 5, first=1)
+    log.ingress = True
+    publish(log, 2, first=6)
+    queue.replay()
+    with queue.bind() as flow:
+        first = flow.receive(timeout=PATIENCE_S)
+        assert first is not None
+        queue.pause_replay()
+        flow.ack(first)
+        log.trim(BASE + 6_000)
+        queue.resume_replay()
+        assert taken(flow) == numbers(6, 8)
+    reaches(queue, replay.State.COMPLETE)
+
+
 def test_the_quota_trims_in_batches_and_gives_space_back(db: topicdb.Database) -> None:
     with replay.open(db, quota_bytes=100_000) as log:
         assert log.info()["reclaims"] == ["#"]

@@ -87,6 +87,10 @@ class Admission:
         end_us = TIMESTAMP_MAX if run.end_us is None else run.end_us - 1
         mask &= ~replayed | ((times >= run.start_us) & (times <= end_us))
         eras = self._eras()
+        # What is older than the oldest era was trimmed since the replay began, which goes on only
+        # if it wants none of that. What it held before a restart it had let in already.
+        trimmed = are_before(serials, rows, eras[0].since)
+        mask &= ~(replayed & trimmed & ~are_before(serials, rows, self._resume_until))
         for era, following in zip(eras, [*eras[1:], None], strict=True):
             if era.logs_everything:
                 continue
