@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from topicdb.engine import Engine, SubscriptionCursor
+from topicdb.follow.losses import Loss
 from topicdb.follow.positions import Place
 from topicdb.replay.records import Records
 from topicdb.replay.rules import Era
@@ -40,6 +41,10 @@ class Host(Protocol):
     def eras(self) -> Sequence[Era]: ...
     def now(self) -> Place:
         """Returns the place after everything that is committed."""
+        ...
+
+    def has_dropped(self, loss: Loss) -> bool:
+        """Returns whether the log itself has dropped this generation, as nobody needed it."""
         ...
 
     def emit(self, event: Event) -> None: ...

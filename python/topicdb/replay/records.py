@@ -39,6 +39,8 @@ class LogRecord:
         seals: one entry for each time that the log has ended generations, so that they can be
             dropped: the last commit before that, and for each retention class the generation that
             took messages from then on.
+        dropped: the retention class and the number of each generation that the log has dropped
+            while replays ran.
     """
 
     origin: int
@@ -48,6 +50,7 @@ class LogRecord:
     promote: list[Promotion] = field(default_factory=list)
     first: Place = field(default_factory=lambda: Place(1, 0))
     seals: list[tuple[int, dict[str, int]]] = field(default_factory=list)
+    dropped: list[tuple[str, int]] = field(default_factory=list)
 
     def encode(self) -> bytes:
         body = {**vars(self), "eras": [era.to_json() for era in self.eras]}
@@ -64,6 +67,7 @@ class LogRecord:
         body["seals"] = [
             (serial, current) for serial, current in body["seals"] if isinstance(current, dict)
         ]
+        body["dropped"] = [(name, generation) for name, generation in body.get("dropped", [])]
         return LogRecord(**body)
 
 
@@ -123,6 +127,7 @@ class EndpointRecord:
         held: the first and the last place of each run of messages before ``next`` that are here
             and not done with.
         given: a message before this place may have been given to a client already.
+        lost_until: what was dropped up to this commit is counted as lost, or is no loss.
         state: the value of the ``State`` of the replay.
         run: the replay that runs.
         last_start: when the last replay was started (µs), by which client, and from where.
@@ -146,6 +151,7 @@ class EndpointRecord:
     spool_bytes: int = 32 << 20
     held: list[tuple[Place, Place]] = field(default_factory=list)
     given: Place = field(default_factory=lambda: Place(0, 0))
+    lost_until: int = 0
     state: str = "n/a"
     run: RunRecord | None = None
     last_start: list[Any] | None = None

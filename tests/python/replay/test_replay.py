@@ -917,24 +917,6 @@ def test_trimming_drops_only_what_is_the_logs(tmp_path: Path) -> None:
         assert [m.topic for m in db.scan("#")] == ["b/1"] * 3 + ["c"] * 3
 
 
-def test_what_retention_drops_under_it_is_told(db: topicdb.Database) -> None:
-    with replay.open(db) as log:
-        queue, late = log.queue("q", "#", spool=1), log.queue("late", "#", spool=1)
-        publish(log, 5)
-        queue.replay()
-        reaches(queue, replay.State.ACTIVE)
-        flow = queue.bind()
-        wait_until(lambda: queue.info()["messages"] == 1 and late.info()["messages"] == 1)
-        db.rotate()
-        publish(log, 1, first=5)
-        db.drop_slab(next(slab for slab in db.slabs() if slab.read_only and slab.messages == 5))
-        log.maintain()
-        with pytest.raises(replay.MessageUnavailableError, match="dropped by retention"):
-            flow.receive(timeout=PATIENCE_S)
-        assert late.info()["counts"]["lost"] == 1
-        assert any("dropped by retention" in event.text for event in log.events())
-
-
 # From replayed to live messages
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from topicdb.engine import SubscriptionCursor
+from topicdb.follow.losses import Loss, LossCount, Reporter
 from topicdb.follow.positions import Place
 from topicdb.replay.endpoint.interest import Interest
 from topicdb.replay.endpoint.reading import Reader
 from topicdb.replay.endpoint.spool import Held, Lent, Spool
 from topicdb.replay.host import Host
 from topicdb.replay.pacing import Pacer
-from topicdb.replay.records import EndpointRecord
+from topicdb.replay.records import SHARD, EndpointRecord
 
 
 class Contents:
@@ -32,6 +33,7 @@ class Contents:
         self._interest = interest
         self._reader: Reader | None = None
         self._reread, self._reread_until = list(record.held), record.next
+        self._losses = LossCount({SHARD: record.lost_until})
         self._removed_before = Place(0, 0)
         self.spool = Spool()
         self.error: Exception | None = None  # why the reader can read no more
@@ -99,7 +101,13 @@ class Contents:
         self._interest.forget_removed(min(self.spool.low() or begin, begin))
         admission = self._interest.admission(self._host.eras)
         self._reader = Reader(
-            self._host.core, self._interest.filters, begin, admission, self._watch
+            self._host.core,
+            self._interest.filters,
+            begin,
+            admission,
+            self._watch,
+            Reporter(f"endpoint {record.name!r}", "raise"),
+            self._losses.start(SHARD),
         )
         self.error = None
         record.held = []
@@ -162,8 +170,9 @@ class Contents:
     def read(self, rows: int) -> Held | None:
         """Returns the next messages of the log, at most ``rows``, or None if none can come now.
 
-        The caller passes them to ``add``. Raises Error if they are damaged. REQUIRES: there is
-        ``room`` for them.
+        The caller passes them to ``add``. Raises LossError if messages were dropped before the
+        reader had them; the next call goes on behind these. Raises Error if they are damaged.
+        REQUIRES: there is ``room`` for them.
         """
         assert self._reader is not None
         return self._reader.take(rows)
@@ -202,6 +211,18 @@ class Contents:
         counts = self._record.counts
         counts[what] = counts.get(what, 0) + number
 
+    @property
+    def lost_from(self) -> Place:
+        """Everything before this place had come when the reader came to the last loss."""
+        return Place(0, 0) if self._reader is None else self._reader.lost_from
+
+    def count_lost(self, loss: Loss) -> int:
+        """Counts a loss, and returns how many of its messages were not counted yet, at most."""
+        more = self._losses.add(loss)
+        self.count("lost", more)
+        self._record.lost_until = self._losses.counted[SHARD]
+        return more
+
     def was_removed(self, place: Place) -> bool:
         """Returns whether this may be a message that was removed while a client had it."""
         return place < self._removed_before
@@ -209,9 +230,14 @@ class Contents:
     def clear_for(self, begin: Place, removed_before: Place) -> int:
         """Removes all messages and closes the reader; the next one will begin at ``begin``.
 
-        Clients that stay connected may have had messages before ``removed_before``. Returns how
-        many messages there were.
+        Clients that stay connected may have had messages before ``removed_before``. What was
+        dropped until now is no loss of the next reader. Returns how many messages there were.
         """
+        self._record.lost_until = self._host.now().serial - 1
+        self._losses = LossCount({SHARD: self._record.lost_until})
+        return self._clear(begin, removed_before)
+
+    def _clear(self, begin: Place, removed_before: Place) -> int:
         self._removed_before = removed_before
         removed = self.spool.messages
         self.spool.clear()
@@ -232,7 +258,7 @@ class Contents:
         if self.next >= live_from and self._reader is not None:
             self.spool.drop_before(live_from)
             return
-        self.clear_for(live_from, live_from)
+        self._clear(live_from, live_from)
         if until > live_from:  # live messages had come before a restart
             record.next, record.held, record.given = until, reread, given
             self._reread, self._reread_until = reread, until

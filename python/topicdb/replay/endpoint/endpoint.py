@@ -105,8 +105,9 @@ class Endpoint:
           administrator, and from where; ``last_complete``: when a replay was last complete (µs);
           ``last_failure``: when one last failed (µs), the reason in short, and the text. Each is
           None if that never happened.
-        - ``counts``: how many messages were ``acknowledged`` and ``rejected``, and how many times
-          some were ``lost``, as retention dropped them before they came here.
+        - ``counts``: how many messages were ``acknowledged`` and ``rejected``, and how many were
+          ``lost`` at most, as retention dropped them before they came here. They are counted when
+          the endpoint comes to where they were.
         """
         parts = self._parts
         with parts.lock:
@@ -463,16 +464,6 @@ class Endpoint:
         with self._parts.lock:
             if not self.closed:
                 self._parts.replaying.trimmed(first)
-
-    def lost_before(self, oldest: Place) -> None:
-        """Notes that messages before ``oldest`` were dropped with their generations.
-
-        If a replay is not that far yet, it fails. If live reading is not that far yet, this counts
-        a loss and emits an event. It does not check whether the endpoint wanted the messages.
-        """
-        with self._parts.lock:
-            if not self.closed:
-                self._parts.replaying.lost_before(oldest)
 
     def fail_replay(self, error: ReplayError) -> None:
         """Fails the replay if one runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from topicdb import _core
+from topicdb.follow.losses import LossError
 from topicdb.replay.endpoint.clients import Clients
 from topicdb.replay.endpoint.contents import Contents
 from topicdb.replay.endpoint.interest import Interest
@@ -71,21 +72,26 @@ class Parts:
     def _fill(self) -> None:
         # Reads no more at once than a client takes: a batch that is given whole is not copied.
         rows = self.clients.smallest_window(CHUNK_ROWS)
-        is_replayed = self.replaying.state is State.ACTIVE
-        while (room := self.contents.room(rows, is_replayed=is_replayed)) > 0:
+        while (room := self.contents.room(rows, is_replayed=self._is_replayed())) > 0:
             try:
                 held = self.contents.read(room)
             except _core.ClosedError:  # the database was closed
                 raise
+            except LossError as error:
+                self.replaying.lost(error.loss)
+                continue
             except _core.Error as error:  # above all CorruptionError
                 self._read_failed(error)
                 return
             if held is None:
                 return
-            self.contents.add(held, is_replayed=is_replayed)
+            self.contents.add(held, is_replayed=self._is_replayed())
             if held.left > 0:
                 self.clients.wake_all()
             self.saving.touch()
+
+    def _is_replayed(self) -> bool:
+        return self.replaying.state is State.ACTIVE
 
     def _read_failed(self, error: _core.Error) -> None:
         if not self.replaying.read_failed(error):

@@ -25,7 +25,7 @@ _SHARD = 0
 
 
 def _pass_by(loss: Loss) -> None:
-    """Ignores a loss, as the log itself looks for them (``ReplayLog.maintain``)."""
+    """Ignores a loss, as what is read is what is stored now."""
 
 
 class _Ahead(NamedTuple):
@@ -45,8 +45,10 @@ class Reader:
     """Reads the messages of some filters from a place on, with one core subscription.
 
     Its owner takes messages when it has room for them. ``on_ready`` is called once, and may have
-    the subscription watched. The owner sets ``pacer``, ``paced_until`` and ``is_paused``. Not
-    thread-safe.
+    the subscription watched. ``on_loss`` is called with each loss when the reader comes to it, and
+    before it takes anything behind it; drops up to the commit ``counted`` are none. What
+    ``on_loss`` raises, ``take`` raises, and the next call goes on behind the loss. The owner sets
+    ``pacer``, ``paced_until`` and ``is_paused``. Not thread-safe.
     """
 
     def __init__(
@@ -56,12 +58,18 @@ class Reader:
         begin: Place,
         admission: Admission,
         on_ready: Callable[[SubscriptionCursor], None] = lambda core: None,
+        on_loss: Callable[[Loss], object] = _pass_by,
+        counted: int = 0,
     ) -> None:
+        places = {_SHARD: (begin.serial, begin.row)}
         self._core = core.subscribe(
-            filters, {_SHARD: (begin.serial, begin.row)}, 0, AHEAD_ROWS, AHEAD_BYTES
+            filters, places, 0, AHEAD_ROWS, AHEAD_BYTES, (0, 1), {_SHARD: counted}
         )
         on_ready(self._core)
-        self._subscription = Subscription(self._core, core, filters, 0, None, "stored", _pass_by)
+        self._subscription = Subscription(self._core, core, filters, 0, None, "stored", self._lose)
+        self._on_loss = on_loss
+        self._lost = 0  # messages in the losses that it has come to
+        self.lost_from = begin  # everything before this place was taken when it came to the last
         self._admission = admission
         self._ahead: _Ahead | None = None
         self._next = begin
@@ -75,7 +83,7 @@ class Reader:
         """Everything before this place was taken, or is not wanted."""
         if self._ahead is None:
             behind = self._subscription.info()
-            if behind["waiting"] == 0:
+            if behind["waiting"] == 0 and behind["lost"] == self._lost:
                 self._next = max(self._next, behind["places"].get(_SHARD, self._next))
         return self._next
 
@@ -99,6 +107,11 @@ class Reader:
         """Waits until there may be something to take, at most this long."""
         if self._ahead is None:
             self._read(CHUNK_ROWS, round(seconds * 1e6))
+
+    def _lose(self, loss: Loss) -> None:
+        self._lost += loss.messages
+        self.lost_from = self._next
+        self._on_loss(loss)
 
     def _read(self, rows: int, timeout_us: int = 0) -> bool:
         delivery = self._subscription._next(timeout_us, min(rows, CHUNK_ROWS))
@@ -153,7 +166,8 @@ class Reader:
         if self._ahead is not None or self._subscription.closed:
             return False
         info = self._subscription.info()
-        return bool(info["state"] == "live" and info["waiting"] == 0)
+        has_more = info["waiting"] > 0 or info["lost"] > self._lost
+        return bool(info["state"] == "live" and not has_more)
 
     def close(self) -> None:
         self._subscription.close()

@@ -7,6 +7,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING
 
+from topicdb.follow.losses import Loss
 from topicdb.follow.positions import Place
 from topicdb.replay.endpoint.clients import Clients
 from topicdb.replay.endpoint.contents import Contents
@@ -279,19 +280,19 @@ class Replaying:
         if (error := self._misses(first)) is not None:
             self.fail(error)
 
-    def lost_before(self, oldest: Place) -> None:
-        """Notes that messages before ``oldest`` were dropped with their generations.
+    def lost(self, loss: Loss) -> None:
+        """Notes that messages were dropped before the reader had them; it has come to that now.
 
-        If a replay is not that far yet, it fails. If live reading is not that far yet, this counts
-        a loss and emits an event. It does not check whether the endpoint wanted the messages.
+        If the reader comes to it in a replay, the replay fails, unless the log itself has dropped
+        them: ``trimmed`` has looked then whether the replay wants any. Otherwise the messages are
+        counted, which may be more than the endpoint wanted, and an event is emitted.
         """
-        if self._contents.next >= oldest:
-            return
-        if self._has_still_to_read:
-            self.fail(self._unavailable("were dropped by retention"))
-        else:
-            self._contents.count("lost")
-            self._tell("messages that had not come yet were dropped by retention")
+        if self._record.run is not None and self._contents.lost_from < self._record.live_from:
+            if not self._host.has_dropped(loss):
+                self.fail(self._unavailable("were dropped by retention"))
+        elif (more := self._contents.count_lost(loss)) > 0:
+            self._saving.touch()
+            self._tell(f"up to {more:,} messages that had not come yet were dropped by retention")
 
     def read_failed(self, error: Exception) -> bool:
         """Fails the replay if the messages that cannot be read belong to it. Returns whether so."""

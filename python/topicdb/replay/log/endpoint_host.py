@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from topicdb import _core
 from topicdb.engine import Engine, SubscriptionCursor
+from topicdb.follow.losses import Loss
 from topicdb.follow.positions import Place
 from topicdb.replay.log.pump import Pump
 from topicdb.replay.log.running import Running
@@ -61,6 +62,9 @@ class EndpointHost:
 
     def now(self) -> Place:
         return Place(*self.core.places_at(None, TIMESTAMP_MAX)[SHARD])
+
+    def has_dropped(self, loss: Loss) -> bool:
+        return (loss.retention_class, loss.generation) in self._record.dropped
 
     def emit(self, event: Event) -> None:
         self._running.note(event)

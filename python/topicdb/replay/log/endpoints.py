@@ -76,10 +76,9 @@ class Endpoints:
         for endpoint in self._by_name.values():
             endpoint.trimmed(first)
 
-    def lost_before(self, oldest: Place) -> None:
-        """Tells all endpoints that messages before ``oldest`` were dropped with generations."""
-        for endpoint in self._by_name.values():
-            endpoint.lost_before(oldest)
+    def any_replayed(self) -> bool:
+        """Returns whether a replay runs on an endpoint."""
+        return any(endpoint.state.runs for endpoint in self._by_name.values())
 
     def hold_from(self, first: Place) -> Place:
         """Returns the place before which no endpoint needs anything; at most ``first``."""

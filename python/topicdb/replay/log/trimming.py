@@ -90,8 +90,13 @@ class Trimmer:
         self._record.seals.append((serial, current))
         self._sealed_bytes = self._bytes
 
-    def reclaim(self, needed_from: Place) -> int:
-        """Drops generations whose messages are all before this place. Returns how many."""
+    def reclaim(self, needed_from: Place, *, is_replayed: bool) -> int:
+        """Drops generations whose messages are all before this place. Returns how many.
+
+        ``is_replayed``: whether a replay runs, which may come to where the messages were.
+        """
+        if not is_replayed:
+            self._record.dropped = []
         done = [seal for seal in self._record.seals if seal[0] < needed_from.serial]
         if not done:
             return 0
@@ -101,6 +106,8 @@ class Trimmer:
         for slab in self._core.slabs():
             name = slab.retention_class
             if name in classes and slab.read_only and slab.generation < current.get(name, 0):
+                if is_replayed:  # first, as the replay may come to it at once
+                    self._record.dropped = [*self._record.dropped, (name, slab.generation)]
                 self._core.drop_slab(slab.shard, slab.retention_class, slab.generation)
                 dropped += 1
         self._record.seals[:] = [seal for seal in self._record.seals if seal not in done]

@@ -67,19 +67,22 @@ class LogUpkeep:
         self._records.save_log(self._record)
 
     def _reclaim(self) -> int:
-        dropped = self._trimmer.reclaim(self._endpoints.hold_from(self._record.first))
+        needed_from = self._endpoints.hold_from(self._record.first)
+        dropped = self._trimmer.reclaim(needed_from, is_replayed=self._endpoints.any_replayed())
         if dropped:
             self._records.save_log(self._record)
         self._oldest = oldest_generations(self._core)
         return dropped
 
     def _notice_lost(self) -> None:
-        """Notices generations that the database's retention or quota, or a user, has dropped."""
+        """Lets the log begin behind what the database's retention or quota, or a user, has dropped.
+
+        The readers of endpoints find out themselves what they have lost by that.
+        """
         slabs = oldest_generations(self._core)
         if any(slabs.get(name, 0) != oldest for name, oldest in self._oldest.items()):
             included = list(self._record.eras[-1].include)
             oldest = Place(*self._core.places_at(included, 0)[SHARD])
-            self._endpoints.lost_before(oldest)
             self._record.first = max(self._record.first, oldest)
             self._records.save_log(self._record)
         self._oldest = slabs
