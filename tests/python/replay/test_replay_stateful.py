@@ -306,6 +306,8 @@ class ReplayMachine(RuleBasedStateMachine):
     def _seen(self) -> object:
         for endpoint in self.log.endpoints():
             endpoint.step()
+            with endpoint._parts.lock:
+                endpoint._parts.contents.spool.pack()
         infos = [endpoint.info() for endpoint in self.log.endpoints()]
         return [(one["name"], one["state"], one["messages"], one["clients"]) for one in infos]
 

@@ -161,7 +161,11 @@ class Contents:
         ``throttled_s``, which this sets.
         """
         self.throttled_s = 0.0
-        if self._reader is None or self.is_full:
+        if self._reader is None:
+            return 0
+        if self.spool.nbytes >= self._record.spool_bytes:
+            self.spool.pack()
+        if self.is_full:
             return 0
         if is_replayed:
             self.throttled_s = self._host.throttle.wait_s()

@@ -63,12 +63,10 @@ class ReplayBatch:
     def __init__(self, lent: Lent, origin: int) -> None:
         self._lent = lent
         self._origin = origin
-        held = lent.held
         if lent.is_whole_batch:
-            self._stored = held.batch
+            self._stored = lent.stored.batch
         else:
-            rows = [held.batch[held.begin + i] for i in lent.indexes]
-            self._stored = _core.batch_of_rows(rows)
+            self._stored = _core.batch_of_rows([lent.stored.message(i) for i in lent.indexes])
         self.batch: Batch = self._stored.read_as("payload")
 
     def __len__(self) -> int:
@@ -171,7 +169,7 @@ class Flow(Closing):
             return None
         held, index = lent.held, lent.indexes[0]
         id = MessageId(self._parts.host.origin, *held.places[index])
-        stored = held.batch[held.begin + index]
+        stored = lent.stored.message(index)
         return _message(stored, id, redelivered=held.was_given(index))
 
     def receive_batch(
@@ -230,7 +228,7 @@ class Flow(Closing):
         selector = self._selector
         if selector is None:
             return None
-        return lambda held, index: selector(held.batch[held.begin + index])
+        return lambda held, index: selector(held.message(index))
 
     def __iter__(self) -> Iterator[ReplayMessage]:
         """Yields each message until the flow is closed, and waits for messages without a limit.
@@ -309,7 +307,7 @@ class Flow(Closing):
         return found if len(received) == 1 else without_repeats(found)
 
     def _of_batch(self, batch: ReplayBatch) -> list[Lent]:
-        held, indexes = batch._lent
+        held, indexes, _ = batch._lent
         if held.belong_to(indexes, self.number):
             return [batch._lent]
         return [lent for id in batch.ids if (lent := self._of_id(id)) is not None]
@@ -321,7 +319,8 @@ class Flow(Closing):
             if parts.contents.was_removed(id.place):
                 return None
             raise ValueError(f"message {id} was not given to this client, or it is done with")
-        return Lent(found[0], [found[1]])
+        held, index = found
+        return Lent(held, [index], held.stored)
 
     def recount(self) -> None:
         """Counts the messages that the client has, after some of them were removed.
@@ -397,7 +396,7 @@ class Browser(Closing):
             self._wait_for_committed()
             found = [
                 _message(
-                    held.batch[held.begin + index],
+                    held.message(index),
                     MessageId(parts.host.origin, *held.place(index)),
                     redelivered=held.was_given(index),
                 )

@@ -191,7 +191,7 @@ def first_wanted(
                 continue
             index = held.next_waiting(0)
             if index is not None:
-                found = held.batch[held.begin + index]
+                found = held.message(index)
                 return found if held.place(index) < until else None
             if reader.next >= until:
                 return None

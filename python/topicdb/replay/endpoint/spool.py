@@ -11,34 +11,55 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from topicdb import _core
 from topicdb._core import Batch
 from topicdb.follow.positions import Place
+from topicdb.types import Message
 
 # The owner of a message: WAITING for a client; DONE with; UNWANTED by the endpoint; or any other
 # number, which is that of the client that has the message.
 WAITING = 0
 DONE = (1 << 32) - 1
 UNWANTED = DONE - 1
+_ROW_BYTES = 16  # what a message has in a batch beside its topic and its value
+
+
+class Stored(NamedTuple):
+    """The messages of a ``Held``: rows of a batch from ``begin`` on. Immutable.
+
+    ``kept``: the indexes whose messages are there, in order. None: those of all.
+    """
+
+    batch: Batch
+    begin: int
+    kept: list[int] | None = None
+
+    def message(self, index: int) -> Message:
+        """Returns the message of an index. REQUIRES: it is there."""
+        if self.kept is None:
+            return self.batch[self.begin + index]
+        return self.batch[bisect_left(self.kept, index)]
 
 
 class Held:
-    """The rows of a batch from ``begin`` to before ``end``, and the owner of each message.
+    """Messages that came together: rows of a batch, from ``begin`` to before ``end``.
 
-    An ``index`` counts from ``begin``. Not thread-safe.
+    It has the owner of each message, whose ``index`` counts from ``begin``. Not thread-safe, but
+    any thread may read ``stored``.
     """
 
     __slots__ = (
         "_places",
+        "_sizes",
         "again",
-        "batch",
-        "begin",
-        "end",
         "hint",
         "is_before_gap",
         "left",
+        "nbytes",
         "owners",
         "rows",
         "serials",
+        "stored",
     )
 
     def __init__(
@@ -51,8 +72,9 @@ class Held:
     ) -> None:
         serials = batch.serials
         assert serials is not None
-        self.batch = batch
-        self.begin, self.end = begin, end
+        self.stored = Stored(batch, begin)
+        self.nbytes = batch.nbytes * (end - begin) // max(len(batch), 1)  # about
+        self._sizes: npt.NDArray[np.int64] | None = None  # of messages, when they are first needed
         self.serials = serials[begin:end]
         self.rows = rows[begin:end]
         self._places: list[Place] | None = None  # made when they are first needed
@@ -82,6 +104,27 @@ class Held:
         places = self.places
         index = bisect_left(places, place)
         return index if index < len(places) and places[index] == place else None
+
+    def message(self, index: int) -> Message:
+        """Returns a message that is not done with."""
+        return self.stored.message(index)
+
+    def pack(self) -> None:
+        """Copies what is not done with, so that the memory of the rest can go.
+
+        It does so only if that is at most half of the bytes, so that a message is copied about
+        twice in all, even if this is called after each acknowledgement.
+        """
+        is_left = np.frombuffer(self.owners, np.uint32) < UNWANTED
+        left = np.flatnonzero(is_left).tolist()
+        if self._sizes is None:
+            self._sizes = np.zeros(len(self.owners), np.int64)
+            for index in left:
+                topic, _, value = self.message(index)
+                self._sizes[index] = len(topic) + len(value) + _ROW_BYTES
+        if 2 * int(self._sizes[is_left].sum()) <= self.nbytes:
+            batch = _core.batch_of_rows([self.message(index) for index in left])
+            self.stored, self.nbytes = Stored(batch, 0, left), batch.nbytes
 
     def belong_to(self, indexes: Sequence[int], client: int) -> bool:
         """Returns whether this client has all of these messages."""
@@ -127,10 +170,11 @@ class Lent(NamedTuple):
 
     held: Held
     indexes: Sequence[int]  # a range if no message between them is left out
+    stored: Stored  # of ``held`` when they were given: it has them also when others are done with
 
     @property
     def is_whole_batch(self) -> bool:
-        return len(self.indexes) == len(self.held.batch)
+        return len(self.indexes) == len(self.stored.batch)
 
 
 def without_repeats(lents: Sequence[Lent]) -> list[Lent]:
@@ -144,7 +188,7 @@ def without_repeats(lents: Sequence[Lent]) -> list[Lent]:
         if len(new) == len(lent.indexes):
             found.append(lent)
         elif new:
-            found.append(Lent(lent.held, new))
+            found.append(lent._replace(indexes=new))
     return found
 
 
@@ -152,11 +196,13 @@ class Spool:
     """The messages at an endpoint, in the order of the log.
 
     ``messages`` counts those that are not done with; ``nbytes`` are about the bytes of their
-    batches. The endpoint's ``Contents`` own this object. Not thread-safe.
+    batches, which also have messages that are done with: ``pack`` lets go of these. The endpoint's
+    ``Contents`` own this object. Not thread-safe.
     """
 
     def __init__(self) -> None:
         self._chunks: deque[Held] = deque()
+        self._settled: set[Held] = set()  # chunks of which messages were settled since ``pack``
         self.messages = 0
         self.nbytes = 0
 
@@ -164,7 +210,7 @@ class Spool:
         if held.left > 0:
             self._chunks.append(held)
             self.messages += held.left
-            self.nbytes += _bytes_of(held)
+            self.nbytes += held.nbytes
         elif self._chunks and DONE in held.owners:
             self._chunks[-1].is_before_gap = True
 
@@ -188,7 +234,7 @@ class Spool:
             indexes = self._waiting(held, count, accepts)
             if indexes:
                 self._give(held, indexes, client)
-                return Lent(held, indexes)
+                return Lent(held, indexes, held.stored)
         return None
 
     def _waiting(
@@ -230,12 +276,25 @@ class Spool:
         self._give(held, indexes, DONE)
         held.left -= len(indexes)
         self.messages -= len(indexes)
+        self._settled.add(held)
         if held.left == 0:
+            self._settled.discard(held)
             number = self._chunks.index(held)
             if number > 0:
                 self._chunks[number - 1].is_before_gap = True
             del self._chunks[number]
-            self.nbytes -= _bytes_of(held)
+            self.nbytes -= held.nbytes
+
+    def pack(self) -> None:
+        """Frees memory of messages that are done with.
+
+        ``nbytes`` is then at most about twice the bytes of those that are not.
+        """
+        for held in self._settled:
+            self.nbytes -= held.nbytes
+            held.pack()
+            self.nbytes += held.nbytes
+        self._settled.clear()
 
     def give_back(self, client: int | None, again: bool = True) -> None:
         """Lets all messages that a client has wait again; None: those of all clients.
@@ -296,6 +355,7 @@ class Spool:
             held.owners = array("I", [DONE]) * len(held.owners)
             held.left = 0
         self._chunks.clear()
+        self._settled.clear()
         self.messages = self.nbytes = 0
 
     def runs(self) -> list[tuple[Place, Place]]:
@@ -341,7 +401,3 @@ def _extend(runs: list[tuple[Place, Place]], first: Place, last: Place, joins: b
         runs[-1] = (runs[-1][0], last)
     else:
         runs.append((first, last))
-
-
-def _bytes_of(held: Held) -> int:
-    return held.batch.nbytes * len(held.owners) // max(len(held.batch), 1)

@@ -168,7 +168,8 @@ class ReplayLog(Closing):
                 ``"consume"``.
             spool: at most this many messages are held in memory; more are read from the database as
                 clients acknowledge them.
-            spool_bytes: once these messages have this many bytes, no more are read.
+            spool_bytes: once these messages have this many bytes, no more are read. Up to half of
+                them may be those of messages that are done with, beside which others are not.
 
         ``owner``, ``others``, ``spool`` and ``spool_bytes`` count only when the queue is made.
 
