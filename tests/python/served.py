@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,14 +80,20 @@ def _lose(patch: pytest.MonkeyPatch, method: str, *, is_done: bool) -> None:
 
 
 class Process:
-    """``topicdb serve`` in a process of its own."""
+    """``topicdb serve`` in a process of its own, with ``environment`` beside that of the test."""
 
-    def __init__(self, path: Path, *arguments: object) -> None:
+    def __init__(
+        self, path: Path, *arguments: object, environment: Mapping[str, str] | None = None
+    ) -> None:
         command = [sys.executable, "-m", "topicdb.cli", "serve", str(path), *map(str, arguments)]
         if "--listen" not in arguments:
             command += ["--listen", "127.0.0.1:0"]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

@@ -12,8 +12,10 @@ TESTS = Path(__file__).parents[1]
 
 
 def run(*files: str) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "remote_plugin", "-m", "not slow"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "remote_plugin"]
     command += [
+        "-m",
+        "not slow and not long",
         "-p",
         "no:cacheprovider",
         "--timeout",
