@@ -185,3 +185,51 @@ def test_a_delete_holds_for_what_one_without_durability_has_removed_before(
         child.kill()
     with topicdb.open(db_path) as db:
         assert [message.topic for message in db.scan("#")] == ["b"]
+
+
+# The log has the delete, and not the append of what it has removed.
+UNLOGGED = """
+    import sys, threading, topicdb
+    db = topicdb.open(sys.argv[1], layout=sys.argv[2], maintenance_interval=None,
+                      retention={"#": topicdb.Retention(keep_last=1)})
+    db.append([("a", 1, b"kept")])
+    db.append([("a", 2, b"lost")], durability="none")
+    assert db.delete("a", start=2).count == 1
+    print("deleted")
+    threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def after_a_delete_of_what_was_not_logged(db_path: Path, layout: Layout) -> Path:
+    with Child(UNLOGGED, db_path, layout) as child:
+        child.expect("deleted")
+        child.kill()
+    return db_path
+
+
+@pytest.mark.parametrize("seals", [False, True], ids=["appended", "sealed"])
+def test_a_delete_removes_nothing_that_comes_after_a_crash(
+    after_a_delete_of_what_was_not_logged: Path, seals: bool
+) -> None:
+    path = after_a_delete_of_what_was_not_logged
+    with topicdb.open(path, maintenance_interval=None) as db:
+        if seals:
+            db.flush()
+        db.append([("a", 3, b"new")], durability="disk")
+    with topicdb.open(path, maintenance_interval=None) as db:
+        assert [message.value for message in db.scan("a")] == [b"kept", b"new"]
+        assert db.verify().problems == []
+
+
+def test_a_delete_of_what_a_crash_has_taken_is_no_damage(
+    after_a_delete_of_what_was_not_logged: Path,
+) -> None:
+    path = after_a_delete_of_what_was_not_logged
+    assert topicdb.verify(path).problems == []
+    with topicdb.open(path, maintenance_interval=None) as db:
+        db.append([("a", 3, b"new")])
+        db.rotate()
+        assert db.maintain().kept == 1
+        assert [message.value for message in db.scan("a")] == [b"new"]
+    assert topicdb.verify(path).problems == []

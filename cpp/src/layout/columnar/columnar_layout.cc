@@ -1,5 +1,7 @@
 #include "layout/columnar/columnar_layout.h"
 
+#include <algorithm>
+
 #include "layout/columnar/care/block_check.h"
 #include "layout/columnar/care/block_salvage.h"
 #include "layout/columnar/columnar_remover.h"
@@ -47,7 +49,8 @@ Status ColumnarLayout::Restore(const RocksSource& source, bool read_only,
     return true;
   }));
   TOPICDB_ASSIGN_OR_RETURN(const BlockId last_sealed, reader.LastSealed());
-  state->next_block = std::max(last, last_sealed).Next().value();
+  TOPICDB_ASSIGN_OR_RETURN(const BlockId last_with_deleted, reader.LastWithDeleted());
+  state->next_block = std::max({last, last_sealed, last_with_deleted}).Next().value();
   return read_only ? Status::Ok() : RemoveOrphans(source, last_sealed);
 }
 

@@ -57,6 +57,20 @@ class ColumnarSlab {
     rows_.insert(rows_.end(), rows.begin(), rows.end());
   }
 
+  // Removes the last commit, which is one fresh block, as a crash does if the log does not have it.
+  // Leaves the record of its deleted rows, which the log has.
+  void LoseLastCommit() {
+    BlockId last = kNoBlock;
+    Check(BlockReader(Source()).ForEachFresh([&](const Block& block) {
+      last = block.id;
+      return false;
+    }));
+    for (const RecordKind kind : {RecordKind::kFreshEntry, RecordKind::kFreshPage}) {
+      EXPECT_TRUE(db_->Delete({}, families().main, RecordKey(kind, last)).ok());
+    }
+    std::erase_if(rows_, [&](const Row& row) { return row.serial + 1 == next_serial_; });
+  }
+
   // Makes one step of sealing, and calls `between` before Install. Returns false if there is
   // nothing to do.
   bool Seal(SealScope scope, const std::function<void()>& between = {}) {

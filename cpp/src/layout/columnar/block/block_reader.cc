@@ -1,5 +1,7 @@
 #include "layout/columnar/block/block_reader.h"
 
+#include <limits>
+
 #include "base/thread/parallel.h"
 #include "rocks/rocks_compat.h"
 
@@ -37,13 +39,21 @@ Status BlockReader::DecodeEntry(const rocksdb::Iterator& records, bool sealed, B
   return Status::Ok();
 }
 
-Result<BlockId> BlockReader::LastSealed() const {
+Result<BlockId> BlockReader::LastOf(RecordKind kind, const std::string& key_max) const {
   const std::unique_ptr<rocksdb::Iterator> records = NewIterator();
-  const std::string prefix = KindPrefix(RecordKind::kSealedEntry);
-  records->SeekForPrev(RecordKey(RecordKind::kSealedEntry, kLastBlock));
+  records->SeekForPrev(key_max);
   TOPICDB_RETURN_IF_ERROR(Check(*records));
-  if (!records->Valid() || !records->key().starts_with(prefix)) return kNoBlock;
+  if (!records->Valid() || !records->key().starts_with(KindPrefix(kind))) return kNoBlock;
   return BlockOf(records->key().ToStringView());
+}
+
+Result<BlockId> BlockReader::LastSealed() const {
+  return LastOf(RecordKind::kSealedEntry, RecordKey(RecordKind::kSealedEntry, kLastBlock));
+}
+
+Result<BlockId> BlockReader::LastWithDeleted() const {
+  return LastOf(RecordKind::kDeletedRows,
+                DeletedRowsKey(kLastBlock, std::numeric_limits<std::uint32_t>::max()));
 }
 
 Result<std::string> BlockReader::Get(rocksdb::ColumnFamilyHandle* family, const std::string& key,

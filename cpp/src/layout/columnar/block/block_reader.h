@@ -67,8 +67,10 @@ class BlockReader {
     return Check(*records);
   }
 
-  // Returns the largest number of a sealed block, or kNoBlock if there is none.
+  // Return the largest number of a sealed block, and of a block with a record of deleted rows, or
+  // kNoBlock if there is none. Such a record may be there without its block: see DeletedRowsKey.
   Result<BlockId> LastSealed() const;
+  Result<BlockId> LastWithDeleted() const;
   // Return the directory of a paged block. The second form also checks that the directory fits the
   // block's entry.
   Result<Directory> LoadDirectory(BlockId block) const;
@@ -100,6 +102,9 @@ class BlockReader {
 
   // Returns an iterator over the records of the slab.
   std::unique_ptr<rocksdb::Iterator> NewIterator() const;
+  // Returns the block of the last record of this kind, or kNoBlock if there is none. `key_max` is
+  // the largest key that such a record may have.
+  Result<BlockId> LastOf(RecordKind kind, const std::string& key_max) const;
   // Decodes the entry at which the iterator stands.
   static Status DecodeEntry(const rocksdb::Iterator& records, bool sealed, Block* block);
   // Returns the error that an iterator has met, if any.

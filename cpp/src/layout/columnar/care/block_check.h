@@ -25,7 +25,7 @@ class BlockChecker {
  private:
   // Lists the entries of blocks, and which records each block has.
   Status ListRecords();
-  // Checks that each record belongs to a block that has an entry.
+  // Checks that each record, except one of deleted rows, belongs to a block that has an entry.
   void CheckRecords();
   // Checks that each stored page belongs to a block that was checked, or to one that is not visible
   // yet.

@@ -68,6 +68,7 @@ void BlockSalvage::TakeRecord(std::string_view key, std::string_view value) {
   if (!is_known || id == kNoBlock) return;
   Unit& unit = blocks_[id];
   unit.id = id;
+  unit.has_own_record = unit.has_own_record || kind != RecordKind::kDeletedRows;
   const bool is_entry = kind == RecordKind::kFreshEntry || kind == RecordKind::kSealedEntry;
   if (is_entry) {
     BlockEntry entry;
@@ -222,6 +223,8 @@ Result<std::string> BlockSalvage::Get(rocksdb::ColumnFamilyHandle* family,
 }
 
 Status BlockSalvage::LoadPlain(const Unit& unit) {
+  // A crash may take a block and leave its deleted rows (DeletedRowsKey). That is no damage.
+  if (!unit.has_own_record && !is_incomplete_) return Status::Ok();
   Result<std::string> bytes =
       Get(source_.families.main, RecordKey(RecordKind::kFreshPage, unit.id));
   if (!bytes.ok() && bytes.status().code() != Code::kCorruption) return bytes.status();

@@ -44,6 +44,7 @@ class BlockSalvage {
     std::uint64_t serial = 0;
     std::int64_t time_shift = 0;
     std::uint64_t first_serial = 0;  // the smallest serial of its messages
+    bool has_own_record = false;     // some record of it is known, besides those of deleted rows
 
     // Returns true if the pages are known to be those of a staged block.
     bool is_staged() const { return pages.has_value() && *pages >= kStagedPagesMin; }

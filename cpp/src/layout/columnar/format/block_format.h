@@ -48,6 +48,8 @@ enum class RecordKind : std::uint8_t {
 std::string KindPrefix(RecordKind kind);
 // Return the keys that are drawn above. RecordKey is for all kinds but kDeletedRows.
 std::string RecordKey(RecordKind kind, BlockId block);
+// Deletes are always in the log, and blocks may not be (Durability::kNone). So a crash may take a
+// block and leave the record of its deleted rows. No other block may get the number of that block.
 std::string DeletedRowsKey(BlockId block, std::uint32_t page);
 std::string SealedPageKey(std::uint64_t pages, std::uint32_t page);
 // Returns the block of a key that RecordKey or DeletedRowsKey made, or kNoBlock if the key is too

@@ -106,6 +106,11 @@ TEST_F(BlockCheck, AMissingRecord) {
   EXPECT_EQ(Find(), "");
 }
 
+TEST_F(BlockCheck, DeletedRowsOfABlockThatACrashHasTakenAreNoDamage) {
+  Put(DeletedRowsKey(slab_.state().NewBlockId(), 0), Encode(DeletedRows{0}));
+  EXPECT_EQ(Find(), "");
+}
+
 TEST_F(BlockCheck, AMissingPageAndWhatIsLostByIt) {
   ASSERT_GT(sealed_.entry.pages, 2U);
   const PageEntry entry = slab_.DirectoryOf(sealed_.id).at(1);
