@@ -106,6 +106,25 @@ def test_maintenance_leaves_nothing_of_what_was_dropped(db_path: Path, layout: L
         wait_until(lambda: table_bytes(db_path) <= before - size)
 
 
+def test_what_is_kept_gets_the_number_of_one_that_was_dropped(
+    db_path: Path, layout: Layout
+) -> None:
+    day_us = 86_400_000_000
+    with topicdb.open(db_path, layout=layout, maintenance_interval=None) as db:
+        for number in range(GENERATIONS):
+            db.append([("a/b", number, b"%d" % number)])
+            db.rotate()
+        db.set_retention({"#": topicdb.Retention(age="1d", rotate="30d", keep_last=1)})
+        first, second = oldest(db, 2)
+        db.drop_slab(second)
+        assert first.sealed_at is not None
+        assert db.maintain(now=first.sealed_at + day_us).kept == 1
+        assert [s.keep_last for s in oldest(db, 2)] == [1, 0]
+    with topicdb.open(db_path, maintenance_interval=None) as db:
+        assert [m.timestamp for m in db.scan("#")] == [0, *range(2, GENERATIONS)]
+    assert topicdb.verify(db_path).ok
+
+
 def table_bytes(path: Path) -> int:
     total = 0
     for file in path.glob("shards/*/*.sst"):

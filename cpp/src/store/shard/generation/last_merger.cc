@@ -151,6 +151,9 @@ Status LastMerger::Fill(const KeepLastMerge& wanted, const InterruptCheck& inter
 Status LastMerger::Prepare(const KeepLastMerge& wanted, Merge* merge) {
   const MutexLock lock(shard_.mutex);
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
+  // A slab that was dropped by hand may have had this number. Its families and its record must not
+  // be there any more.
+  TOPICDB_RETURN_IF_ERROR(dropper_.DropLeaving());
   TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, maker_.MakeFamilies({wanted.to}));
   // A slab without messages has learned no structures.
   const auto newest =
