@@ -44,6 +44,16 @@ def test_nothing_is_left_when_it_cannot_be_made(tmp_path: Path, options: dict[st
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_was_cut_short_does_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    topicdb.open(path, retention={"#": topicdb.Retention(bytes="1MB")}).close()
+    (path / "TOPICDB").unlink()
+    (path / "CREATING").touch()  # as if it had been killed just before it was complete
+    topicdb.open(path, retention={"a/#": "7d"}).close()
+    with topicdb.open(path) as db:
+        assert list(db.retention) == ["a/#"]
+
+
 def test_a_file_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):

@@ -100,6 +100,11 @@ Status StoreRetention(const std::string& database_path, const RetentionRules& ru
   return WriteFileAtomically(FilePath(database_path), EncodeRetention(rules));
 }
 
+Status RemoveRetention(const std::string& database_path) {
+  const std::string path = FilePath(database_path);
+  return Exists(path) ? RemoveFile(path) : Status::Ok();
+}
+
 void RetentionState::Set(RetentionRules rules) {
   auto shared = std::make_shared<const RetentionRules>(std::move(rules));
   const MutexLock lock(mutex_);

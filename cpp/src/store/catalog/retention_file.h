@@ -23,6 +23,8 @@ Result<RetentionRules> LoadRetention(const std::string& database_path,
                                      const std::vector<RetentionClass>& created_with);
 // Replaces the file. The new file is durable when this returns.
 Status StoreRetention(const std::string& database_path, const RetentionRules& rules);
+// Removes the file if there is one. The removal is durable when this returns.
+Status RemoveRetention(const std::string& database_path);
 
 // Holds the current rules of an open database. The ShardEnvironment of the database owns it.
 // Thread-safe.

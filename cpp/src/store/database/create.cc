@@ -48,14 +48,16 @@ Status CreateShards(const std::string& path, const FoundDatabase& made) {
   return SyncDirectory(path + "/shards");
 }
 
-// Stores the limits of classes that a descriptor has no place for, in the file `retention`.
+// Stores the limits of classes that a descriptor has no place for, in the file `retention`. If
+// there are none, removes the file that a creation with other classes may have left when it was cut
+// short.
 Status StoreLimits(const std::string& path, const RetentionRules& rules) {
   const std::vector<RetentionClass> classes = rules.classes();
   const bool have_more_than_ages =
       std::any_of(classes.begin(), classes.end(), [](const RetentionClass& limits) {
         return limits.bytes_max > 0 || limits.rotate_us > 0 || limits.keep_last > 0;
       });
-  return have_more_than_ages ? StoreRetention(path, rules) : Status::Ok();
+  return have_more_than_ages ? StoreRetention(path, rules) : RemoveRetention(path);
 }
 
 Result<FoundDatabase> Create(const std::string& path, const OpenOptions& options) {
