@@ -54,6 +54,20 @@ def test_what_was_cut_short_does_not_count(tmp_path: Path) -> None:
         assert list(db.retention) == ["a/#"]
 
 
+def test_what_lacks_only_the_end_is_complete(db_path: Path) -> None:
+    topicdb.open(db_path).close()
+    (db_path / "CREATING").touch()
+    with topicdb.open(db_path) as db:
+        db.append([("a", 1, b"x")])
+    descriptor = (db_path / "TOPICDB").read_bytes()
+    (db_path / "TOPICDB").unlink()
+    with pytest.raises(topicdb.CorruptionError, match="no file TOPICDB"):
+        topicdb.open(db_path)
+    (db_path / "TOPICDB").write_bytes(descriptor)
+    with topicdb.open(db_path) as db:
+        assert db.scan("#").count() == 1
+
+
 def test_a_file_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):

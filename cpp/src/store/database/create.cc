@@ -80,6 +80,14 @@ Result<FoundDatabase> Create(const std::string& path, const OpenOptions& options
   return made;
 }
 
+// Removes the marker of a creation that was complete but for that. If the database lost its
+// descriptor later, the marker would say that the shards were never used.
+Status RemoveMarker(const std::string& path) {
+  if (!Exists(MarkerPath(path))) return Status::Ok();
+  TOPICDB_ASSIGN_OR_RETURN(const auto lock, LockCreation(path));  // its maker may still be there
+  return Exists(MarkerPath(path)) ? RemoveFile(MarkerPath(path)) : Status::Ok();
+}
+
 }  // namespace
 
 Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOptions& options) {
@@ -92,6 +100,7 @@ Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOp
     TOPICDB_RETURN_IF_ERROR(found.status());
   }
   TOPICDB_RETURN_IF_ERROR(CheckAgreement(options.schema, found->descriptor.schema, path));
+  if (!options.read_only) TOPICDB_RETURN_IF_ERROR(RemoveMarker(path));
   return found;
 }
 
