@@ -37,6 +37,8 @@ def test_the_directories_above_are_made(tmp_path: Path, monkeypatch: pytest.Monk
 def test_nothing_is_left_when_it_cannot_be_made(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(topicdb.Error):
         topicdb.open(tmp_path / "a" / "b" / "c.db", **options)
+    with pytest.raises(ValueError, match="only_shards: there is no shard 2"):
+        topicdb.open(tmp_path / "a" / "b" / "c.db", shards=2, only_shards=[0, 2])
     with pytest.raises(ValueError, match="segment_bytes"):
         topicdb.Queue.open(tmp_path / "a" / "out.q", segment_bytes=-1)
     with pytest.raises(topicdb.NotFoundError):

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -23,6 +25,24 @@ constexpr std::chrono::seconds kLockPatience(10);
 // files beside it were never used.
 std::string MarkerPath(const std::string& path) { return path + "/CREATING"; }
 std::string CreationLockPath(const std::string& path) { return path + "/CREATING.lock"; }
+
+// Returns kInvalidArgument if a handle cannot open these shards of a database that has so many.
+Status CheckOnlyShards(const std::optional<std::vector<std::uint32_t>>& only_shards,
+                       std::uint32_t shards) {
+  if (!only_shards.has_value()) return Status::Ok();
+  if (only_shards->empty()) return InvalidArgument("only_shards: at least one shard is needed");
+  std::set<std::uint32_t> seen;
+  for (const std::uint32_t index : *only_shards) {
+    if (index >= shards) {
+      return InvalidArgument("only_shards: there is no shard " + std::to_string(index) +
+                             ", the database has " + std::to_string(shards));
+    }
+    if (!seen.insert(index).second) {
+      return InvalidArgument("only_shards: shard " + std::to_string(index) + " is given twice");
+    }
+  }
+  return Status::Ok();
+}
 
 Result<std::unique_ptr<FileLock>> LockCreation(const std::string& path) {
   const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
@@ -62,6 +82,7 @@ Status StoreLimits(const std::string& path, const RetentionRules& rules) {
 
 Result<FoundDatabase> Create(const std::string& path, const OpenOptions& options) {
   TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, MakeDescriptor(options.schema));
+  TOPICDB_RETURN_IF_ERROR(CheckOnlyShards(options.only_shards, descriptor.schema.shards));
   TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, RetentionRules::Make(descriptor.schema.retention));
   FoundDatabase made{std::move(descriptor), std::move(rules)};
   if (!Exists(path)) TOPICDB_RETURN_IF_ERROR(MakeDirectory(path));
@@ -100,6 +121,7 @@ Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOp
     TOPICDB_RETURN_IF_ERROR(found.status());
   }
   TOPICDB_RETURN_IF_ERROR(CheckAgreement(options.schema, found->descriptor.schema, path));
+  TOPICDB_RETURN_IF_ERROR(CheckOnlyShards(options.only_shards, found->descriptor.schema.shards));
   if (!options.read_only) TOPICDB_RETURN_IF_ERROR(RemoveMarker(path));
   return found;
 }

@@ -12,7 +12,8 @@ namespace topicdb {
 // Returns the database at `path`. Makes it if there is none, unless options.read_only. Several
 // processes may call this at the same time; one of them makes the database. Leaves a directory that
 // holds anything else as it is. Returns the errors of FindDatabase, kSchema if the database does
-// not agree with options.schema, and kLocked if another process takes too long to make it.
+// not agree with options.schema, kInvalidArgument if it does not have options.only_shards, and
+// kLocked if another process takes too long to make it.
 Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOptions& options);
 
 }  // namespace topicdb

@@ -41,23 +41,6 @@ Status CheckOptions(const OpenOptions& options) {
   return InvalidArgument("maintenance_interval: it cannot be negative");
 }
 
-Status CheckOnlyShards(const std::optional<std::vector<std::uint32_t>>& only_shards,
-                       std::uint32_t shards) {
-  if (!only_shards.has_value()) return Status::Ok();
-  if (only_shards->empty()) return InvalidArgument("only_shards: at least one shard is needed");
-  std::set<std::uint32_t> seen;
-  for (const std::uint32_t index : *only_shards) {
-    if (index >= shards) {
-      return InvalidArgument("only_shards: there is no shard " + std::to_string(index) +
-                             ", the database has " + std::to_string(shards));
-    }
-    if (!seen.insert(index).second) {
-      return InvalidArgument("only_shards: shard " + std::to_string(index) + " is given twice");
-    }
-  }
-  return Status::Ok();
-}
-
 }  // namespace
 
 DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
@@ -72,7 +55,6 @@ Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path
                                                          const OpenOptions& options) {
   TOPICDB_RETURN_IF_ERROR(CheckOptions(options));
   TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase found, FindOrCreateDatabase(path, options));
-  TOPICDB_RETURN_IF_ERROR(CheckOnlyShards(options.only_shards, found.descriptor.schema.shards));
   auto database =
       std::make_shared<DatabaseImpl>(MakeShardEnvironment(path, found, options), options);
   TOPICDB_RETURN_IF_ERROR(database->shards_.Open());
