@@ -47,6 +47,14 @@ def wait_until_sealed(db: Database) -> None:
     wait_until(lambda: all(s["fresh_bytes"] <= SEAL_BYTES for s in db.stats()["shards"]))
 
 
+@pytest.mark.parametrize("seal_bytes", [2**63, 2**64 - 1])
+def test_a_bound_beyond_all_is_none(tmp_path: Path, seal_bytes: int) -> None:
+    with topicdb.open(tmp_path / "db", seal_bytes=seal_bytes) as db:
+        for batch in range(3):  # none of them waits for room
+            db.append(messages(batch))
+        assert db.scan().count() == 600
+
+
 def test_what_is_open_is_not_changed_by_it(tmp_path: Path) -> None:
     """A scan, saved iterators and a tail that began before the sealing go on after it."""
     with topicdb.open(tmp_path / "db", seal_bytes=SEAL_BYTES) as db:

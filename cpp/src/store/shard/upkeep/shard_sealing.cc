@@ -47,8 +47,9 @@ void ShardSealing::WaitForRoom() {
     const bool too_much =
         std::any_of(moment->current().begin(), moment->current().end(), [&](const SlabView& view) {
           const LayoutState& state = *view.slab->layout_state();
-          return state.fresh_bytes > kFreshPatience * limits.fresh_bytes_max ||
-                 state.fresh_blocks > kFreshPatience * limits.fresh_blocks_max;
+          // Divides, because a product of the limits may be too large for its type.
+          return state.fresh_bytes / kFreshPatience > limits.fresh_bytes_max ||
+                 state.fresh_blocks / kFreshPatience > limits.fresh_blocks_max;
         });
     if (!too_much) return;
     Wake();
