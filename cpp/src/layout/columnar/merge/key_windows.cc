@@ -13,6 +13,24 @@ struct Change {
   double bytes_a_step;  // how many bytes more each key has from `at` on; negative: how many less
 };
 
+// Adds numbers of very different sizes, and keeps what a plain sum rounds off (Neumaier, 1974). The
+// bytes of a single moment are many for its key. A plain sum would not give them back exactly, and
+// the small rest, times the keys of all the years behind that moment, would be many windows.
+class CarefulSum {
+ public:
+  void Add(double number) {
+    const double sum = sum_ + number;
+    rounded_off_ += std::abs(sum_) >= std::abs(number) ? (sum_ - sum) + number  //
+                                                       : (number - sum) + sum_;
+    sum_ = sum;
+  }
+  double value() const { return sum_ + rounded_off_; }
+
+ private:
+  double sum_ = 0;
+  double rounded_off_ = 0;
+};
+
 std::vector<Change> ChangesOf(const std::vector<KeySpan>& spans) {
   std::vector<Change> changes;
   for (const KeySpan& span : spans) {
@@ -31,9 +49,10 @@ std::vector<std::uint64_t> CutWindows(const std::vector<KeySpan>& spans, double 
   const std::vector<Change> changes = ChangesOf(spans);
   std::vector<std::uint64_t> bounds;
   double bytes = 0;  // since the last bound
-  double bytes_a_step = 0;
+  CarefulSum bytes_of_key;
   for (std::size_t i = 0; i + 1 < changes.size(); ++i) {
-    bytes_a_step += changes[i].bytes_a_step;
+    bytes_of_key.Add(changes[i].bytes_a_step);
+    const double bytes_a_step = bytes_of_key.value();
     std::uint64_t at = changes[i].at;
     double left = static_cast<double>(changes[i + 1].at - at);  // how many keys are left
     while (bytes_a_step > 0 && bytes + left * bytes_a_step >= window_bytes) {
