@@ -21,6 +21,19 @@ def checked_path(path: str | os.PathLike[str]) -> str:
     raise TypeError(f"path: expected str or a path, got {type(path).__name__}")
 
 
+def settled_path(path: str | os.PathLike[str]) -> str:
+    """Returns ``path`` as ``checked_path`` does, but absolute.
+
+    So it leads to the same place after the process has changed its working directory.
+    """
+    found = checked_path(path)
+    if not found:  # nothing; whoever opens it raises the error
+        return found
+    with suppress(OSError):  # the working directory is gone
+        return os.path.join(os.getcwd(), found)
+    return found
+
+
 @contextmanager
 def directories_for(path: str, mode: int | None = None) -> Iterator[None]:
     """Makes the missing directories above ``path``, for as long as the block does not fail.

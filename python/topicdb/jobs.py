@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from topicdb import _core
 from topicdb.arguments import has_arrow
+from topicdb.creating import settled_path
 from topicdb.times import timeout_us
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class StagedWriter:
         if memory_bytes < 1:
             raise ValueError(f"memory_bytes must be at least 1, got {memory_bytes}")
         self._core: _core.StagedWriter | None = _core.StagedWriter.open(
-            os.fspath(path), job, memory_bytes_max=memory_bytes, drop_malformed=drop_malformed
+            settled_path(path), job, memory_bytes_max=memory_bytes, drop_malformed=drop_malformed
         )
         self._staged: Staged | None = None
 

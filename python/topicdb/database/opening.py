@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Literal
 
 from topicdb import _core
-from topicdb.creating import checked_path, directories_for
+from topicdb.creating import directories_for, settled_path
 from topicdb.database.completions import Completer
 from topicdb.database.database import Database
 from topicdb.lifecycle.retention import RetentionLike, retention_classes
@@ -114,7 +114,7 @@ def open(
     if mode not in ("rw", "r"):
         raise ValueError(f"mode: expected 'rw' or 'r', got {mode!r}")
     quota = _quota(quota_bytes)
-    where = checked_path(path)
+    where = settled_path(path)
     options = _core.OpenOptions()
     schema = {
         "shards": shards,

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from topicdb import _core
 from topicdb._core import QueueBudget
 from topicdb.closing import Closing
-from topicdb.creating import checked_path, directories_for
+from topicdb.creating import directories_for, settled_path
 from topicdb.queue.awaiting import Awaiting
 from topicdb.times import timeout_us
 from topicdb.types import BytesLike, Durability
@@ -352,7 +352,7 @@ class Queue(Consumer, Closing):
         to single files does not prevent opening: ``stats().damage`` lists it.
         """
         tell = None if on_drop is None else _teller(on_drop)
-        where = "" if path is None else checked_path(path)
+        where = "" if path is None else settled_path(path)
         open_core = partial(
             _core.Queue,
             where,

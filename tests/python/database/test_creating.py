@@ -11,6 +11,7 @@ import pytest
 from support import Child
 
 import topicdb
+from topicdb import jobs
 
 
 def permissions(path: Path) -> int:
@@ -31,6 +32,36 @@ def test_the_directories_above_are_made(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     topicdb.open("relative/x.db").close()
     assert (tmp_path / "relative" / "x.db" / "TOPICDB").exists()
+
+
+def test_a_relative_path_is_that_of_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for directory in here, elsewhere:
+        directory.mkdir()
+    monkeypatch.chdir(here)
+    with (
+        topicdb.open("c.db", maintenance_interval=None) as db,
+        jobs.StagedWriter("c.db", "job") as writer,
+        topicdb.Queue.open("out.q", segment_bytes=4_096) as queue,
+    ):
+        monkeypatch.chdir(elsewhere)
+        db.append([("a", 1, b"x")])
+        db.flush()
+        db.set_retention({"a/#": "7d"})
+        for number in range(3):
+            queue.append([b"%d" % number * 4_096])
+        writer.append([("b", 1, b"x")])
+        assert db.path == str(here / "c.db")
+    monkeypatch.chdir(here)
+    assert jobs.commit("c.db", "job", [writer.staged]).messages == 1
+    with topicdb.open("c.db", mode="r") as db:
+        assert db.scan().count() == 2
+        assert list(db.retention) == ["a/#"]
+    with topicdb.Queue.open("out.q") as queue:
+        assert len(queue) == 3
+    assert list(elsewhere.iterdir()) == []
 
 
 @pytest.mark.parametrize("options", [{"shards": 0}, {"structures": ["a#"]}, {"mode": "r"}], ids=str)
