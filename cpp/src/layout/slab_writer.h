@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -73,6 +75,19 @@ class SlabWriter {
   virtual void Apply() = 0;
 };
 
+// Says what the steps of one large delete have looked at in a slab. The delete finds nothing more
+// there, because it does not match what later commits write. So the next step need not look again.
+// Whoever takes the steps owns it. Not thread-safe.
+struct RemovalProgress {
+  bool is_complete = false;  // nothing is left in the whole slab
+  // Layout columnar: nothing is left in these blocks, and in the pages of `block` before `page`.
+  std::set<BlockId> blocks;
+  BlockId block;
+  std::uint32_t page = 0;
+  // Layout skipstream: nothing is left in each stream up to its position.
+  std::map<StreamId, Position> positions;
+};
+
 // Adds removals of stored messages to one RocksDB batch. The caller owns it. Not thread-safe.
 class SlabRemover {
  public:
@@ -81,6 +96,10 @@ class SlabRemover {
   SlabRemover(const SlabRemover&) = delete;
   SlabRemover& operator=(const SlabRemover&) = delete;
 
+  // Lets Remove go on where earlier steps of the same delete have ended, and note how far it comes.
+  // If a call fails, or the batch is not written, `progress` must not be used any more. It must
+  // outlive the remover.
+  void GoOnFrom(RemovalProgress* progress) { progress_ = progress; }
   // Removes at most `rows_max` of the messages that the request finds, and adds their number to
   // `removed`. Returns false if some of them remain.
   virtual Result<bool> Remove(const ReadRequest& request, std::size_t rows_max,
@@ -91,6 +110,13 @@ class SlabRemover {
                              std::uint64_t serial_max, std::size_t* removed) = 0;
   // Adds to the batch what Remove and RemovePoint have not added yet. It must be the last call.
   virtual Status Finish() = 0;
+
+ protected:
+  // Null: Remove looks at everything.
+  RemovalProgress* progress() const { return progress_; }
+
+ private:
+  RemovalProgress* progress_ = nullptr;
 };
 
 }  // namespace topicdb

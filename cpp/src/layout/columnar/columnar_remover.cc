@@ -8,52 +8,71 @@ namespace topicdb::columnar {
 
 Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t rows_max,
                                      std::size_t* removed) {
-  const TopicSelector selector(request);
-  const RowSelector wanted(request, 0);
+  const Wanted wanted{TopicSelector(request), RowSelector(request, 0)};
   BlockReader reader(source_);
   std::vector<Block> blocks;
   const auto add = [&](Block block) {
-    if (wanted.Concerns(block.entry.extent) && selector.MayHoldStreams(block.entry.streams)) {
+    const bool is_done = progress() != nullptr && progress()->blocks.contains(block.id);
+    if (!is_done && wanted.rows.Concerns(block.entry.extent) &&
+        wanted.topics.MayHoldStreams(block.entry.streams)) {
       blocks.push_back(std::move(block));
     }
     return true;
   };
   TOPICDB_RETURN_IF_ERROR(reader.ForEachSealed(add));
   TOPICDB_RETURN_IF_ERROR(reader.ForEachFresh(add));
+  const std::size_t removed_max = *removed + std::min(rows_max, ~std::size_t{0} - *removed);
   for (const Block& block : blocks) {
-    Directory directory;
-    WantedStreams streams;
+    TOPICDB_ASSIGN_OR_RETURN(const bool complete,
+                             RemoveFromBlock(wanted, block, &reader, removed_max, removed));
+    if (!complete) return false;
+    if (progress() != nullptr) progress()->blocks.insert(block.id);
+  }
+  return true;
+}
+
+Result<bool> ColumnarRemover::RemoveFromBlock(const Wanted& wanted, const Block& block,
+                                              BlockReader* reader, std::size_t removed_max,
+                                              std::size_t* removed) {
+  Directory directory;
+  WantedStreams streams;
+  if (block.is_paged()) {
+    if (wanted.topics.has_words()) {
+      TOPICDB_ASSIGN_OR_RETURN(const std::string filter, reader->LoadWordFilter(block.id));
+      if (!wanted.topics.MayHoldWords(filter)) return true;
+    }
+    TOPICDB_ASSIGN_OR_RETURN(directory, reader->LoadDirectory(block));
+    TOPICDB_ASSIGN_OR_RETURN(streams, wanted.topics.StreamsIn(block, reader));
+  }
+  TOPICDB_ASSIGN_OR_RETURN(auto deleted, reader->LoadDeleted(block.id));
+  const bool goes_on = progress() != nullptr && progress()->block == block.id;
+  for (std::uint32_t number = goes_on ? progress()->page : 0; number < block.entry.pages;
+       ++number) {
     if (block.is_paged()) {
-      if (selector.has_words()) {
-        TOPICDB_ASSIGN_OR_RETURN(const std::string filter, reader.LoadWordFilter(block.id));
-        if (!selector.MayHoldWords(filter)) continue;
+      const PageEntry* next = number + 1 < directory.size() ? &directory[number + 1] : nullptr;
+      if (!wanted.rows.Concerns(directory[number].extent) ||
+          !wanted.topics.MayHoldPage(streams, directory[number], next)) {
+        continue;
       }
-      TOPICDB_ASSIGN_OR_RETURN(directory, reader.LoadDirectory(block));
-      TOPICDB_ASSIGN_OR_RETURN(streams, selector.StreamsIn(block, &reader));
     }
-    TOPICDB_ASSIGN_OR_RETURN(auto deleted, reader.LoadDeleted(block.id));
-    for (std::uint32_t number = 0; number < block.entry.pages; ++number) {
-      if (block.is_paged()) {
-        const PageEntry* next = number + 1 < directory.size() ? &directory[number + 1] : nullptr;
-        if (!wanted.Concerns(directory[number].extent) ||
-            !selector.MayHoldPage(streams, directory[number], next)) {
-          continue;
-        }
-      }
-      const PlaceOfPage place(block.id, number);
-      const auto changed = changed_.find(place);
-      DeletedRows rows = changed != changed_.end() ? changed->second : deleted[number];
-      const std::uint32_t all = block.is_paged() ? directory[number].rows : block.entry.rows;
-      if (rows.size() == all) continue;  // earlier steps of a large delete have done this page
-      TOPICDB_ASSIGN_OR_RETURN(const auto page, reader.LoadPage(block, number));
-      std::size_t found = 0;
-      TOPICDB_ASSIGN_OR_RETURN(const bool complete,
-                               RemoveFromPage(selector, wanted, *page, &rows, rows_max, &found));
-      if (found > 0) changed_[place] = std::move(rows);
-      rows_max -= found;
-      *removed += found;
-      if (!complete) return false;
+    const PlaceOfPage place(block.id, number);
+    const auto changed = changed_.find(place);
+    DeletedRows rows = changed != changed_.end() ? changed->second : deleted[number];
+    const std::uint32_t all = block.is_paged() ? directory[number].rows : block.entry.rows;
+    if (rows.size() == all) continue;  // earlier steps of a large delete have done this page
+    TOPICDB_ASSIGN_OR_RETURN(const auto page, reader->LoadPage(block, number));
+    std::size_t found = 0;
+    TOPICDB_ASSIGN_OR_RETURN(
+        const bool complete,
+        RemoveFromPage(wanted.topics, wanted.rows, *page, &rows, removed_max - *removed, &found));
+    if (found > 0) changed_[place] = std::move(rows);
+    *removed += found;
+    if (complete) continue;
+    if (progress() != nullptr) {
+      progress()->block = block.id;
+      progress()->page = number;
     }
+    return false;
   }
   return true;
 }

@@ -28,7 +28,15 @@ class ColumnarRemover : public SlabRemover {
  private:
   // A block, and the number of a page in it.
   using PlaceOfPage = std::pair<BlockId, std::uint32_t>;
+  // Selects the rows of one request.
+  struct Wanted {
+    TopicSelector topics;
+    RowSelector rows;
+  };
 
+  // Does the work of Remove for one block, up to where `removed` is `removed_max`.
+  Result<bool> RemoveFromBlock(const Wanted& wanted, const Block& block, BlockReader* reader,
+                               std::size_t removed_max, std::size_t* removed);
   // Adds to `deleted` at most `rows_max` wanted rows of the page, and sets `removed` to their
   // number. Returns false if the page has more of them.
   Result<bool> RemoveFromPage(const TopicSelector& selector, const RowSelector& wanted,

@@ -104,7 +104,12 @@ class SkipstreamRemover : public SlabRemover {
 
   Result<bool> Remove(const ReadRequest& request, std::size_t rows_max,
                       std::size_t* removed) override {
-    SkipstreamReader reader(source_, request, timestamp_bytes_);
+    const StreamId stream = request.streams->front();
+    ReadRequest rest = request;
+    if (progress() != nullptr) {
+      rest.position = progress()->positions.try_emplace(stream, request.position).first->second;
+    }
+    SkipstreamReader reader(source_, std::move(rest), timestamp_bytes_);
     std::vector<std::string_view> varying;
     for (ReadOutcome outcome = ReadOutcome::kMore; outcome == ReadOutcome::kMore;) {
       Batch page;
@@ -112,12 +117,13 @@ class SkipstreamRemover : public SlabRemover {
       for (std::size_t row = 0; row < page.size(); ++row) {
         if (rows_max == 0) return false;
         VaryingWords(request.structure, page.topic(row), &varying);
-        TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
-            Delete({request.streams->front(), {}, varying, page.timestamp(row), 0, 0, {}, nullptr}),
-            "preparing a delete"));
+        TOPICDB_RETURN_IF_ERROR(
+            rocks::FromRocks(Delete({stream, {}, varying, page.timestamp(row), 0, 0, {}, nullptr}),
+                             "preparing a delete"));
         --rows_max;
         ++*removed;
       }
+      if (progress() != nullptr) progress()->positions[stream] = reader.position();
     }
     return true;
   }

@@ -71,6 +71,37 @@ TEST(SkipstreamLayout, ARemoverTakesMessagesWithTheirIndexEntriesAsFarAsItMay) {
   EXPECT_EQ(Get(slab, 8), "x");
 }
 
+TEST(SkipstreamLayout, AStepOfADeleteGoesOnWhereTheOneBeforeHasEnded) {
+  SkipstreamSlab slab;
+  constexpr int kMessages = 2'500;
+  for (int time = 0; time < kMessages; ++time) slab.Put("a", "b", time, 1, "x");
+  RemovalProgress progress;
+  std::size_t removed = 0;
+  const auto step = [&](RemovalProgress* from) -> Result<bool> {
+    rocksdb::WriteBatch batch;
+    const auto remover = slab.layout().NewRemover(slab.source(), &batch);
+    remover->GoOnFrom(from);
+    TOPICDB_ASSIGN_OR_RETURN(const bool complete,
+                             remover->Remove(SkipstreamSlab::Request("#"), 1'200, &removed));
+    EXPECT_TRUE(slab.db().Write({}, &batch).ok());
+    return complete;
+  };
+  auto complete = step(&progress);
+  ASSERT_TRUE(complete.ok() && !*complete);
+  EXPECT_EQ(removed, 1'200U);
+  // Only a step that begins anew comes to this message, which is damaged.
+  ASSERT_TRUE(slab.db().Put({}, slab.Key("a", "b", 500), "\x09").ok());
+  EXPECT_EQ(step(nullptr).status().code(), Code::kCorruption);
+  EXPECT_EQ(progress.positions.at(SkipstreamSlab::kStream).timestamp, 999);
+  complete = step(&progress);
+  ASSERT_TRUE(complete.ok()) << complete.status().message();
+  EXPECT_FALSE(*complete);
+  EXPECT_EQ(removed, 2'400U);
+  complete = step(&progress);
+  ASSERT_TRUE(complete.ok() && *complete);
+  EXPECT_EQ(removed, static_cast<std::size_t>(kMessages));
+}
+
 TEST(SkipstreamLayout, APointIsRemovedUnlessItIsHiddenOrLater) {
   SkipstreamSlab slab;
   slab.Put("a", "b", 5, 3, "value");

@@ -1,5 +1,7 @@
 #include "store/shard/commit/delete_expander.h"
 
+#include <utility>
+
 #include "commit/key_range.h"
 #include "store/read/stream_plan.h"
 
@@ -9,6 +11,7 @@ SlabRemover& DeleteExpander::RemoverOf(const Slab& slab) {
   auto& remover = removers_[slab.id()];
   if (remover == nullptr) {
     remover = slab.layout().NewRemover({shard_.db.get(), nullptr, slab.families()}, batch_);
+    if (progress_ != nullptr) remover->GoOnFrom(&(*progress_)[slab.id()]);
   }
   return *remover;
 }
@@ -17,10 +20,15 @@ Result<bool> DeleteExpander::Remove(const meta::DeleteRecord& record, bool maske
   for (const SlabView& view : *shard_.slabs) {
     const Slab& slab = *view.slab;
     if (!record.Covers(slab.id())) continue;
+    if (progress_ != nullptr && (*progress_)[slab.id()].is_complete) continue;
     std::vector<RowMask> masks;
     if (masked) masks = MasksOf(*shard_.deletes, slab.id());
     TOPICDB_ASSIGN_OR_RETURN(const bool complete, RemoveFrom(slab, record, masks));
     if (!complete) return false;
+    if (progress_ == nullptr) continue;
+    RemovalProgress done;
+    done.is_complete = true;
+    (*progress_)[slab.id()] = std::move(done);
   }
   return true;
 }

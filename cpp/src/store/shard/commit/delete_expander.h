@@ -21,6 +21,13 @@ class DeleteExpander {
   DeleteExpander(const ShardState& shard, rocksdb::WriteBatch* batch, std::size_t removed_max)
       : shard_(shard), batch_(batch), removed_max_(removed_max) {}
 
+  // What the steps of one large delete have looked at, by slab.
+  using Progress = std::map<SlabId, RemovalProgress>;
+  // Lets Remove go on where earlier steps of the same delete have ended, and note how far it comes.
+  // If a call fails, or the batch is not written, `progress` must not be used any more. It must
+  // outlive the expander. REQUIRES: Remove is called for this delete alone
+  void GoOnFrom(Progress* progress) { progress_ = progress; }
+
   // Adds the removals of the messages that the record matches, with their index entries. Returns
   // false if some messages remain because the batch is full. The batch is never too full for a
   // record of a single message (IsPoint). With `masked`, leaves out the messages that an unfinished
@@ -48,6 +55,7 @@ class DeleteExpander {
   const std::size_t removed_max_;
   std::size_t removed_ = 0;
   std::map<SlabId, std::unique_ptr<SlabRemover>> removers_;
+  Progress* progress_ = nullptr;  // null: Remove looks at everything
 };
 
 }  // namespace topicdb

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "rocks/rocks_compat.h"
-#include "store/shard/commit/delete_expander.h"
 
 namespace topicdb {
 
@@ -37,8 +36,13 @@ Result<bool> DeleteFinisher::RemoveHidden(const meta::DeleteRecord& record) {
   };
   // Another thread may have finished it.
   if (std::none_of(shard_.deletes->begin(), shard_.deletes->end(), is_it)) return false;
+  // If this step fails, a later one looks at everything again.
+  const DeleteName name(record.serial, record.index);
+  DeleteExpander::Progress progress = std::exchange(progress_[name], {});
+  progress_.erase(name);
   rocksdb::WriteBatch batch;
   DeleteExpander expander(shard_, &batch, kDeleteStep);
+  expander.GoOnFrom(&progress);
   TOPICDB_ASSIGN_OR_RETURN(const bool complete, expander.Remove(record, /*masked=*/false));
   TOPICDB_RETURN_IF_ERROR(expander.Finish());
   if (complete) {
@@ -49,7 +53,10 @@ Result<bool> DeleteFinisher::RemoveHidden(const meta::DeleteRecord& record) {
   TOPICDB_RETURN_IF_ERROR(shard_.Write({rocks::EntryKind::kDelete}, &batch));
   removed_[record.serial] += expander.removed();
   shard_.NoteDeleted();
-  if (!complete) return true;
+  if (!complete) {
+    progress_.emplace(name, std::move(progress));
+    return true;
+  }
   auto rest = *shard_.deletes;
   std::erase_if(rest, is_it);
   shard_.Publish(shard_.slabs,

@@ -1,0 +1,85 @@
+#include "layout/columnar/columnar_remover.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "layout/columnar/columnar_slab.h"
+
+namespace topicdb::columnar {
+namespace {
+
+// Takes one step of a delete, and adds the number of removed messages to `removed`.
+Result<bool> Step(ColumnarSlab* slab, const ReadRequest& request, std::size_t rows_max,
+                  RemovalProgress* progress, std::size_t* removed) {
+  rocksdb::WriteBatch batch;
+  const auto remover = slab->layout().NewRemover(slab->Source(), &batch);
+  remover->GoOnFrom(progress);
+  TOPICDB_ASSIGN_OR_RETURN(const bool complete, remover->Remove(request, rows_max, removed));
+  TOPICDB_RETURN_IF_ERROR(remover->Finish());
+  EXPECT_TRUE(slab->db().Write({}, &batch).ok());
+  return complete;
+}
+
+ReadRequest TimesBefore(std::int64_t end) {
+  ReadRequest request = Request("#");
+  request.range = {std::nullopt, end};
+  return request;
+}
+
+TEST(ColumnarRemover, AStepGoesOnWhereTheOneBeforeHasEnded) {
+  ColumnarSlab slab;
+  for (int block = 0; block < 2; ++block) {
+    Rows rows;
+    for (int time = 0; time < 20; ++time) rows.push_back({1, "t/1", time, 0, 0, "x"});
+    slab.Write(rows);
+    ASSERT_TRUE(slab.Seal(SealScope::kFresh));
+  }
+  const ReadRequest request = TimesBefore(10);
+  RemovalProgress progress;
+  std::size_t removed = 0;
+  auto complete = Step(&slab, request, 15, &progress, &removed);
+  ASSERT_TRUE(complete.ok()) << complete.status().message();
+  EXPECT_FALSE(*complete);
+  EXPECT_EQ(removed, 15U);
+
+  // Only a step that begins anew notices that the first block is damaged.
+  const BlockId first = slab.Sealed().at(0).id;
+  const std::string page = SealedPageKey(first.value(), 0);
+  ASSERT_TRUE(slab.db().Put({}, slab.families().sealed, page, "damaged").ok());
+  EXPECT_EQ(Step(&slab, request, 15, nullptr, &removed).status().code(), Code::kCorruption);
+  complete = Step(&slab, request, 15, &progress, &removed);
+  ASSERT_TRUE(complete.ok()) << complete.status().message();
+  EXPECT_TRUE(*complete);
+  EXPECT_EQ(removed, 20U);
+}
+
+TEST(ColumnarRemover, StepsRemoveAllOfItWhateverIsSealedBetweenThem) {
+  std::mt19937_64 random(1);
+  ColumnarSlab slab;
+  for (int commit = 0; commit < 40; ++commit) {
+    Rows rows;
+    for (int i = 0; i < 30; ++i) {
+      rows.push_back({1, "t/" + std::to_string(random() % 5),
+                      static_cast<std::int64_t>(random() % 100), 0, 0, std::to_string(random())});
+    }
+    slab.Write(rows);
+    if (commit % 3 == 0) slab.Seal(SealScope::kFresh);
+  }
+  ReadRequest request = TimesBefore(50);
+  request.serial_max = 40;
+  RemovalProgress progress;
+  std::size_t removed = 0;
+  for (int step = 0;; ++step) {
+    const auto complete = Step(&slab, request, 17, &progress, &removed);
+    ASSERT_TRUE(complete.ok()) << complete.status().message();
+    if (*complete) break;
+    if (step % 4 == 0) slab.Write({{1, "t/1", 7, 0, 0, "later"}});
+    if (step % 3 == 0) slab.Seal(step % 2 == 0 ? SealScope::kFresh : SealScope::kClosed);
+  }
+  EXPECT_EQ(removed, slab.Forget(request));
+  EXPECT_EQ(ReadAll(slab, Request("#")), AsRead(slab.Expected(Request("#"))));
+}
+
+}  // namespace
+}  // namespace topicdb::columnar
