@@ -100,8 +100,12 @@ class SlabRemover {
   // If a call fails, or the batch is not written, `progress` must not be used any more. It must
   // outlive the remover.
   void GoOnFrom(RemovalProgress* progress) { progress_ = progress; }
+  // Lets Remove end once it has examined `rows_left` messages, which it counts down, because
+  // callers wait meanwhile. Only the layout columnar takes notice of it. It must outlive the
+  // remover.
+  void LimitExamined(std::size_t* rows_left) { examined_left_ = rows_left; }
   // Removes at most `rows_max` of the messages that the request finds, and adds their number to
-  // `removed`. Returns false if some of them remain.
+  // `removed`. Returns false if some of them remain, or may remain.
   virtual Result<bool> Remove(const ReadRequest& request, std::size_t rows_max,
                               std::size_t* removed) = 0;
   // Removes the messages of this stream, topic and timestamp, and adds their number to `removed`.
@@ -114,9 +118,12 @@ class SlabRemover {
  protected:
   // Null: Remove looks at everything.
   RemovalProgress* progress() const { return progress_; }
+  // Null: Remove examines any number of messages.
+  std::size_t* examined_left() const { return examined_left_; }
 
  private:
   RemovalProgress* progress_ = nullptr;
+  std::size_t* examined_left_ = nullptr;
 };
 
 }  // namespace topicdb

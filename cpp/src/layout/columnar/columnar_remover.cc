@@ -1,6 +1,9 @@
 #include "layout/columnar/columnar_remover.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
+#include <tuple>
 
 #include "rocks/rocks_compat.h"
 
@@ -8,50 +11,53 @@ namespace topicdb::columnar {
 
 Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t rows_max,
                                      std::size_t* removed) {
-  const Wanted wanted{TopicSelector(request), RowSelector(request, 0)};
+  const std::size_t removed_max = *removed + std::min(rows_max, ~std::size_t{0} - *removed);
+  return RemoveWanted(
+      {TopicSelector(request), RowSelector(request, 0), removed_max, progress(), examined_left()},
+      removed);
+}
+
+Result<bool> ColumnarRemover::RemoveWanted(const Call& call, std::size_t* removed) {
   BlockReader reader(source_);
   std::vector<Block> blocks;
   const auto add = [&](Block block) {
-    const bool is_done = progress() != nullptr && progress()->blocks.contains(block.id);
-    if (!is_done && wanted.rows.Concerns(block.entry.extent) &&
-        wanted.topics.MayHoldStreams(block.entry.streams)) {
+    const bool is_done = call.progress != nullptr && call.progress->blocks.contains(block.id);
+    if (!is_done && call.rows.Concerns(block.entry.extent) &&
+        call.topics.MayHoldStreams(block.entry.streams)) {
       blocks.push_back(std::move(block));
     }
     return true;
   };
   TOPICDB_RETURN_IF_ERROR(reader.ForEachSealed(add));
   TOPICDB_RETURN_IF_ERROR(reader.ForEachFresh(add));
-  const std::size_t removed_max = *removed + std::min(rows_max, ~std::size_t{0} - *removed);
   for (const Block& block : blocks) {
-    TOPICDB_ASSIGN_OR_RETURN(const bool complete,
-                             RemoveFromBlock(wanted, block, &reader, removed_max, removed));
+    TOPICDB_ASSIGN_OR_RETURN(const bool complete, RemoveFromBlock(call, block, &reader, removed));
     if (!complete) return false;
-    if (progress() != nullptr) progress()->blocks.insert(block.id);
+    if (call.progress != nullptr) call.progress->blocks.insert(block.id);
   }
   return true;
 }
 
-Result<bool> ColumnarRemover::RemoveFromBlock(const Wanted& wanted, const Block& block,
-                                              BlockReader* reader, std::size_t removed_max,
-                                              std::size_t* removed) {
+Result<bool> ColumnarRemover::RemoveFromBlock(const Call& call, const Block& block,
+                                              BlockReader* reader, std::size_t* removed) {
   Directory directory;
   WantedStreams streams;
   if (block.is_paged()) {
-    if (wanted.topics.has_words()) {
+    if (call.topics.has_words()) {
       TOPICDB_ASSIGN_OR_RETURN(const std::string filter, reader->LoadWordFilter(block.id));
-      if (!wanted.topics.MayHoldWords(filter)) return true;
+      if (!call.topics.MayHoldWords(filter)) return true;
     }
     TOPICDB_ASSIGN_OR_RETURN(directory, reader->LoadDirectory(block));
-    TOPICDB_ASSIGN_OR_RETURN(streams, wanted.topics.StreamsIn(block, reader));
+    TOPICDB_ASSIGN_OR_RETURN(streams, call.topics.StreamsIn(block, reader));
   }
   TOPICDB_ASSIGN_OR_RETURN(auto deleted, reader->LoadDeleted(block.id));
-  const bool goes_on = progress() != nullptr && progress()->block == block.id;
-  for (std::uint32_t number = goes_on ? progress()->page : 0; number < block.entry.pages;
+  const bool goes_on = call.progress != nullptr && call.progress->block == block.id;
+  for (std::uint32_t number = goes_on ? call.progress->page : 0; number < block.entry.pages;
        ++number) {
     if (block.is_paged()) {
       const PageEntry* next = number + 1 < directory.size() ? &directory[number + 1] : nullptr;
-      if (!wanted.rows.Concerns(directory[number].extent) ||
-          !wanted.topics.MayHoldPage(streams, directory[number], next)) {
+      if (!call.rows.Concerns(directory[number].extent) ||
+          !call.topics.MayHoldPage(streams, directory[number], next)) {
         continue;
       }
     }
@@ -60,43 +66,43 @@ Result<bool> ColumnarRemover::RemoveFromBlock(const Wanted& wanted, const Block&
     DeletedRows rows = changed != changed_.end() ? changed->second : deleted[number];
     const std::uint32_t all = block.is_paged() ? directory[number].rows : block.entry.rows;
     if (rows.size() == all) continue;  // earlier steps of a large delete have done this page
+    if (call.examined_left != nullptr && *call.examined_left == 0) return EndAt(call, place);
     TOPICDB_ASSIGN_OR_RETURN(const auto page, reader->LoadPage(block, number));
-    std::size_t found = 0;
-    TOPICDB_ASSIGN_OR_RETURN(
-        const bool complete,
-        RemoveFromPage(wanted.topics, wanted.rows, *page, &rows, removed_max - *removed, &found));
-    if (found > 0) changed_[place] = std::move(rows);
-    *removed += found;
-    if (complete) continue;
-    if (progress() != nullptr) {
-      progress()->block = block.id;
-      progress()->page = number;
-    }
-    return false;
+    const std::size_t before = *removed;
+    const bool complete = RemoveFromPage(call, *page, &rows, removed);
+    if (*removed > before) changed_[place] = std::move(rows);
+    if (!complete) return EndAt(call, place);
   }
   return true;
 }
 
-Result<bool> ColumnarRemover::RemoveFromPage(const TopicSelector& selector,
-                                             const RowSelector& wanted, const Page& page,
-                                             DeletedRows* deleted, std::size_t rows_max,
-                                             std::size_t* removed) const {
+bool ColumnarRemover::EndAt(const Call& call, const PlaceOfPage& place) {
+  if (call.progress != nullptr) std::tie(call.progress->block, call.progress->page) = place;
+  return false;
+}
+
+bool ColumnarRemover::RemoveFromPage(const Call& call, const Page& page, DeletedRows* deleted,
+                                     std::size_t* removed) {
+  if (call.examined_left != nullptr) {
+    *call.examined_left -= std::min<std::size_t>(*call.examined_left, page.rows());
+  }
   DeletedRows found;
   bool complete = true;
   for (std::uint32_t row = 0; row < page.rows(); ++row) {
     const std::uint32_t topic = page.topic_of(row);
-    if (!wanted.Wants(page, row) || !selector.Selects(page.stream(topic), page.topic(topic)) ||
+    if (!call.rows.Wants(page, row) ||
+        !call.topics.Selects(page.stream(topic), page.topic(topic)) ||
         std::binary_search(deleted->begin(), deleted->end(), row)) {
       continue;
     }
-    if (wanted.IsMasked(page, row)) continue;
-    if (found.size() == rows_max) {
+    if (call.rows.IsMasked(page, row)) continue;
+    if (*removed == call.removed_max) {
       complete = false;
       break;
     }
     found.push_back(row);
+    ++*removed;
   }
-  *removed = found.size();
   DeletedRows all;
   std::merge(deleted->begin(), deleted->end(), found.begin(), found.end(), std::back_inserter(all));
   *deleted = std::move(all);
@@ -107,7 +113,8 @@ Status ColumnarRemover::RemovePoint(const PlacedMessage& place, const std::vecto
                                     std::uint64_t serial_max, std::size_t* removed) {
   TOPICDB_ASSIGN_OR_RETURN(Filter topic, Filter::Parse(place.topic));
   const ReadRequest request = PointRequest(place, std::move(topic), masks, serial_max);
-  return Remove(request, std::numeric_limits<std::size_t>::max(), removed).status();
+  constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  return RemoveWanted({TopicSelector(request), RowSelector(request, 0), kAll}, removed).status();
 }
 
 Status ColumnarRemover::Finish() {

@@ -2,6 +2,7 @@
 // deleted, until sealing leaves those rows out.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <utility>
 
@@ -28,20 +29,26 @@ class ColumnarRemover : public SlabRemover {
  private:
   // A block, and the number of a page in it.
   using PlaceOfPage = std::pair<BlockId, std::uint32_t>;
-  // Selects the rows of one request.
-  struct Wanted {
+  // What one call of Remove or RemovePoint wants, and where it begins and ends.
+  struct Call {
     TopicSelector topics;
     RowSelector rows;
+    std::size_t removed_max;               // up to this number of removed rows
+    RemovalProgress* progress = nullptr;   // see SlabRemover::GoOnFrom
+    std::size_t* examined_left = nullptr;  // see SlabRemover::LimitExamined
   };
 
-  // Does the work of Remove for one block, up to where `removed` is `removed_max`.
-  Result<bool> RemoveFromBlock(const Wanted& wanted, const Block& block, BlockReader* reader,
-                               std::size_t removed_max, std::size_t* removed);
-  // Adds to `deleted` at most `rows_max` wanted rows of the page, and sets `removed` to their
-  // number. Returns false if the page has more of them.
-  Result<bool> RemoveFromPage(const TopicSelector& selector, const RowSelector& wanted,
-                              const Page& page, DeletedRows* deleted, std::size_t rows_max,
-                              std::size_t* removed) const;
+  // Does the work of Remove and RemovePoint.
+  Result<bool> RemoveWanted(const Call& call, std::size_t* removed);
+  // Does that for one block.
+  Result<bool> RemoveFromBlock(const Call& call, const Block& block, BlockReader* reader,
+                               std::size_t* removed);
+  // Adds the wanted rows of the page to `deleted`, and their number to `removed`. Returns false if
+  // the page has more of them than the call removes.
+  static bool RemoveFromPage(const Call& call, const Page& page, DeletedRows* deleted,
+                             std::size_t* removed);
+  // Notes that the next call has to go on with this page. Always returns false.
+  static bool EndAt(const Call& call, const PlaceOfPage& place);
 
   const RocksSource source_;
   rocksdb::WriteBatch* const batch_;

@@ -54,6 +54,47 @@ TEST(ColumnarRemover, AStepGoesOnWhereTheOneBeforeHasEnded) {
   EXPECT_EQ(removed, 20U);
 }
 
+TEST(ColumnarRemover, AStepEndsWhenItHasExaminedEnough) {
+  ColumnarSlab slab;
+  for (int block = 0; block < 3; ++block) {
+    Rows rows;
+    for (int time = 0; time < 20; ++time) rows.push_back({1, "t/1", time, 0, 0, "x"});
+    slab.Write(rows);
+    ASSERT_TRUE(slab.Seal(SealScope::kFresh));
+  }
+  const ReadRequest request = TimesBefore(1);
+  RemovalProgress progress;
+  std::size_t removed = 0;
+  for (const std::size_t expected : {1U, 2U, 3U}) {
+    rocksdb::WriteBatch batch;
+    const auto remover = slab.layout().NewRemover(slab.Source(), &batch);
+    std::size_t examined_left = 5;
+    remover->GoOnFrom(&progress);
+    remover->LimitExamined(&examined_left);
+    const auto complete = remover->Remove(request, 100, &removed);
+    ASSERT_TRUE(complete.ok() && remover->Finish().ok());
+    ASSERT_TRUE(slab.db().Write({}, &batch).ok());
+    EXPECT_EQ(*complete, expected == 3);
+    EXPECT_EQ(removed, expected) << "one page a step";
+    EXPECT_EQ(examined_left, 0U);
+  }
+  slab.Forget(request);
+  EXPECT_EQ(ReadAll(slab, Request("#")), AsRead(slab.Expected(Request("#"))));
+}
+
+TEST(ColumnarRemover, APointIsRemovedHoweverMuchWasExamined) {
+  ColumnarSlab slab;
+  slab.Write({{1, "t/1", 1, 0, 0, "x"}});
+  slab.Write({{1, "t/1", 1, 0, 0, "y"}});
+  rocksdb::WriteBatch batch;
+  const auto remover = slab.layout().NewRemover(slab.Source(), &batch);
+  std::size_t examined_left = 0;
+  remover->LimitExamined(&examined_left);
+  std::size_t removed = 0;
+  ASSERT_TRUE(remover->RemovePoint({StreamId{1}, "t/1", {}, 1, 0, 0, {}}, {}, 2, &removed).ok());
+  EXPECT_EQ(removed, 2U);
+}
+
 TEST(ColumnarRemover, StepsRemoveAllOfItWhateverIsSealedBetweenThem) {
   std::mt19937_64 random(1);
   ColumnarSlab slab;

@@ -13,7 +13,8 @@ namespace topicdb {
 
 namespace {
 
-// A delete of more messages than this is committed as a record, and carried out in steps.
+// A delete of more messages than this, or one that must look at more than kExaminedMax, is
+// committed as a record and carried out in steps.
 constexpr std::size_t kDirectDeletesMax = 10'000;
 
 // Messages between two steps of fetching a topic. It is large enough for memory to answer in
@@ -179,6 +180,7 @@ Status CommitBuilder::AddDeletes(ShardCommit* commit) {
     // The deletes of a commit do not affect the messages of the same commit, which come after them.
     meta::DeleteRecord record{state_.serial - 1, records, keys,
                               commit->transaction->generation.value_or(meta::kEveryGeneration)};
+    expander.LimitExamined(DeleteExpander::kExaminedMax);
     TOPICDB_ASSIGN_OR_RETURN(const bool complete, expander.Remove(record, /*masked=*/true));
     if (complete) continue;
     ++records;

@@ -12,6 +12,7 @@ SlabRemover& DeleteExpander::RemoverOf(const Slab& slab) {
   if (remover == nullptr) {
     remover = slab.layout().NewRemover({shard_.db.get(), nullptr, slab.families()}, batch_);
     if (progress_ != nullptr) remover->GoOnFrom(&(*progress_)[slab.id()]);
+    remover->LimitExamined(&examined_left_);
   }
   return *remover;
 }

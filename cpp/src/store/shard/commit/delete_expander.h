@@ -1,7 +1,9 @@
 // Finds the stored messages that a delete matches, and removes them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <vector>
@@ -17,6 +19,10 @@ namespace topicdb {
 // must outlive it.
 class DeleteExpander {
  public:
+  // What a commit, or a step of a large delete, examines of one delete: it takes a tenth of a
+  // second.
+  static constexpr std::size_t kExaminedMax = 1'000'000;
+
   // The batch takes the removals of at most `removed_max` messages.
   DeleteExpander(const ShardState& shard, rocksdb::WriteBatch* batch, std::size_t removed_max)
       : shard_(shard), batch_(batch), removed_max_(removed_max) {}
@@ -28,10 +34,15 @@ class DeleteExpander {
   // outlive the expander. REQUIRES: Remove is called for this delete alone
   void GoOnFrom(Progress* progress) { progress_ = progress; }
 
+  // Lets Remove end once it has examined this many messages from now on. Without it, a delete that
+  // finds few messages among many would hold up other commits until it has looked at all of them.
+  // Only the layout columnar takes notice of it.
+  void LimitExamined(std::size_t rows) { examined_left_ = rows; }
+
   // Adds the removals of the messages that the record matches, with their index entries. Returns
-  // false if some messages remain because the batch is full. The batch is never too full for a
-  // record of a single message (IsPoint). With `masked`, leaves out the messages that an unfinished
-  // delete hides.
+  // false if some messages remain because the batch is full, or may remain because enough were
+  // examined. There is always room for a record of a single message (IsPoint). With `masked`,
+  // leaves out the messages that an unfinished delete hides.
   Result<bool> Remove(const meta::DeleteRecord& record, bool masked) TOPICDB_REQUIRES(shard_.mutex);
   // Does the same for one slab, which need not be among those of the shard. Leaves out the messages
   // that `masks` hide.
@@ -56,6 +67,7 @@ class DeleteExpander {
   std::size_t removed_ = 0;
   std::map<SlabId, std::unique_ptr<SlabRemover>> removers_;
   Progress* progress_ = nullptr;  // null: Remove looks at everything
+  std::size_t examined_left_ = std::numeric_limits<std::size_t>::max();
 };
 
 }  // namespace topicdb

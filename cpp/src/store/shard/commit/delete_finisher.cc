@@ -43,6 +43,7 @@ Result<bool> DeleteFinisher::RemoveHidden(const meta::DeleteRecord& record) {
   rocksdb::WriteBatch batch;
   DeleteExpander expander(shard_, &batch, kDeleteStep);
   expander.GoOnFrom(&progress);
+  expander.LimitExamined(DeleteExpander::kExaminedMax);
   TOPICDB_ASSIGN_OR_RETURN(const bool complete, expander.Remove(record, /*masked=*/false));
   TOPICDB_RETURN_IF_ERROR(expander.Finish());
   if (complete) {
