@@ -6,6 +6,7 @@ import ipaddress
 import os
 from typing import TYPE_CHECKING
 
+from topicdb.creating import settled_path
 from topicdb.database.database import Database
 from topicdb.remote import addresses
 
@@ -138,7 +139,7 @@ def serve(
             clients = addresses.read_authorities(tls_client_ca, "tls_client_ca")
         tls = Tls(*pair, clients)
     addresses.check_address(host, port)
-    folder = None if snapshots is None else os.fspath(snapshots)
+    folder = None if snapshots is None else settled_path(snapshots)
     return Server(
         database,
         host,

@@ -125,6 +125,20 @@ def test_a_mistake_in_the_file_is_named(tmp_path: Path, content: str, word: str)
     assert str(path) in str(caught.value)
 
 
+def test_a_relative_path_is_that_of_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tokens.json"
+    tokens.add(path, {"name": "first", "read": ["#"]})
+    monkeypatch.chdir(tmp_path)
+    known = tokens.Tokens("tokens.json")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    second = tokens.add(path, {"name": "second", "read": ["#"]})
+    known._look_at = 0.0  # as if a second had passed
+    known.access(second)
+
+
 def test_changes_hold_soon_and_a_broken_file_lets_nobody_in(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     first = tokens.add(path, {"name": "first", "read": ["#"]})

@@ -203,6 +203,17 @@ def test_snapshots_stay_in_their_folder(db: topicdb.Database, tmp_path: Path) ->
     assert (tmp_path / "out.parquet").exists()
 
 
+def test_a_relative_folder_is_that_of_the_call(
+    embedded: topicdb.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "snapshots"
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    with serving(embedded, snapshots="snapshots") as server, topicdb.connect(server.url) as db:
+        monkeypatch.chdir(folder)
+        assert db.snapshot("here").path == str(folder / "here")
+
+
 def test_without_a_folder_there_are_no_snapshots(embedded: topicdb.Database) -> None:
     with (
         serving(embedded) as server,

@@ -41,7 +41,7 @@ class Tokens:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
+        self._path = Path(path).absolute()  # also after the process has changed its directory
         self._lock = threading.Lock()
         self._stamp = self._stamp_now()
         self._by_hash: dict[str, Access] = load(self._path)
