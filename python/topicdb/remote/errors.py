@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import builtins
+import json
 from typing import Any
 
 from topicdb import _core
 from topicdb.errors import AccessError, UnavailableError
 from topicdb.follow.losses import Loss, LossError
+from topicdb.remote.wire import encode
+
+# The error of a call travels in the trailers of gRPC, some of it twice. Of 8 KiB and more a client
+# sees nothing but a broken connection.
+_TEXT_BYTES_MAX = 1_000
+_LISTS_BYTES_MAX = 2_000
 
 _ATTRIBUTES = ("conflicts", "failures", "loss")
 _OURS: dict[str, type[_core.Error]] = {
@@ -39,6 +46,39 @@ def packed(error: BaseException) -> dict[str, Any]:
         "text": f"the server failed: {type(error).__name__}: {error}",
         "attributes": {},
     }
+
+
+def short(value: dict[str, Any]) -> dict[str, Any]:
+    """Returns a packed error that is small enough for the trailers of a call.
+
+    Its text is cut, and its lists end early, before the first item that is too large.
+    """
+    attributes: dict[str, Any] = {}
+    room = _LISTS_BYTES_MAX
+    for name, attribute in value["attributes"].items():
+        kept = attribute if name == "loss" else _first_of(attribute, room)
+        size = len(encode(kept))
+        if size <= room:
+            attributes[name] = kept
+            room -= size
+    return {"kind": value["kind"], "text": _cut(value["text"]), "attributes": attributes}
+
+
+def _cut(text: str) -> str:
+    cut = text
+    while (size := len(json.dumps(cut))) > _TEXT_BYTES_MAX:
+        cut = cut[: len(cut) * _TEXT_BYTES_MAX // size]
+    return text if len(cut) == len(text) else f"{cut}…"
+
+
+def _first_of(items: Any, room: int) -> list[Any]:
+    """Returns the first items, as many as have ``room`` bytes together."""
+    kept: list[Any] = []
+    for item in items:
+        if len(encode([*kept, item])) > room:
+            break
+        kept.append(item)
+    return kept
 
 
 def unpacked(value: Any) -> BaseException:

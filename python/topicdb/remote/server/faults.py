@@ -13,7 +13,7 @@ import pyarrow.flight as flight
 
 from topicdb import _core
 from topicdb.errors import AccessError, UnavailableError
-from topicdb.remote.errors import packed
+from topicdb.remote.errors import packed, short
 from topicdb.remote.wire import encode
 
 _logger = logging.getLogger(__name__)
@@ -61,11 +61,15 @@ class Faults:
 
 
 def flight_error(error: BaseException) -> Exception:
-    """Returns the error of Flight that fits ``error`` best, with ``error`` in its details."""
+    """Returns the error of Flight that fits ``error`` best, with ``error`` in its details.
+
+    A long text is cut, and so are lists of conflicts and failures; see ``errors.short``.
+    """
     kind = flight.FlightServerError
     if isinstance(error, AccessError):
         kind = flight.FlightUnauthorizedError
     elif isinstance(error, UnavailableError):
         kind = flight.FlightUnavailableError
-    found: Exception = kind(str(error), encode(packed(error)))
+    told = short(packed(error))
+    found: Exception = kind(told["text"], encode(told))
     return found
