@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from served import serving
+from support import PATIENCE_S
 
 import topicdb
+from topicdb.remote.client.connection import Connection
+from topicdb.remote.server.handles import Limits
 
 
 @pytest.fixture
@@ -69,3 +73,45 @@ def test_a_long_text_of_an_error_is_cut(db: topicdb.Database, letter: str, times
     name = letter * times
     with pytest.raises(ValueError, match=f"^snapshot: '/{letter}+…$"):
         db._connection.call("snapshot", f"/{name}", None, False)  # type: ignore[attr-defined]
+
+
+# Appends that go together
+
+
+def hold_appends(patch: pytest.MonkeyPatch) -> threading.Event:
+    """Lets appends in the background wait for the event, so that many of them go together."""
+    call, go = Connection.call, threading.Event()
+
+    def wait(self: Connection, method: str, *args: Any, **options: Any) -> Any:
+        assert method != "append_async" or go.wait(PATIENCE_S)
+        return call(self, method, *args, **options)
+
+    patch.setattr(Connection, "call", wait)
+    return go
+
+
+@pytest.mark.parametrize("letter", ["x", "é"])
+def test_appends_with_long_ids_go_together(
+    db: topicdb.Database, monkeypatch: pytest.MonkeyPatch, letter: str
+) -> None:
+    go = hold_appends(monkeypatch)
+    futures = [db.append_async([("a", n, b"")], id=f"{letter * 120}{n}") for n in range(2_000)]
+    go.set()
+    assert all(future.result(PATIENCE_S).count == 1 for future in futures)
+    assert db.scan("a").count() == 2_000
+
+
+def test_small_appends_go_together_as_far_as_the_server_takes_them(
+    embedded: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = Limits(append_bytes_max=50_000)
+    with serving(embedded, limits=limits) as server, topicdb.connect(server.url) as db:
+        go = hold_appends(monkeypatch)
+        sizes = [1_000] * 200 + [40_000] + [1_000] * 200
+        futures = [db.append_async([("a", n, bytes(size))]) for n, size in enumerate(sizes)]
+        too_large = db.append_async([("a", 0, bytes(60_000))])
+        go.set()
+        assert all(future.result(PATIENCE_S).count == 1 for future in futures)
+        with pytest.raises(topicdb.QuotaError, match="50000 bytes"):
+            too_large.result(PATIENCE_S)
+        assert [message.timestamp for message in db.scan("a")] == list(range(401))

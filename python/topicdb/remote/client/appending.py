@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import deque
@@ -26,6 +27,9 @@ PENDING_BYTES_MAX = 64 << 20
 GATHER_S = 0.001
 TOGETHER_MAX = 1_000
 TOGETHER_BYTES_MAX = 4 << 20
+# A server takes 64 KiB of JSON with a call, which here has the count and the id of each append.
+TOGETHER_JSON_BYTES_MAX = 32 << 10
+JSON_BYTES_OF_APPEND = 32  # at most, without the id
 IDLE_S = 0.05
 REPEAT_S = 10.0
 REPEAT_PAUSE_S = 0.2
@@ -145,6 +149,11 @@ class _Queued:
     id: str | None
     give_up_at: float  # until then it is sent again, if it has an id, while the server is away
 
+    @property
+    def json_bytes(self) -> int:
+        """Returns how much JSON it adds to a call, at most."""
+        return JSON_BYTES_OF_APPEND + (0 if self.id is None else len(json.dumps(self.id)))
+
 
 class Appender:
     """Sends appends one after the other, without keeping the caller waiting. Thread-safe.
@@ -155,6 +164,8 @@ class Appender:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        # A call has some bytes beside its messages, for which the other half is more than enough.
+        self._together_max = min(TOGETHER_BYTES_MAX, connection.hello["append_bytes_max"] // 2)
         self._changed = threading.Condition()
         self._queue: deque[_Queued] = deque()
         self._bytes = 0
@@ -213,7 +224,10 @@ class Appender:
             self._send(some)
 
     def _next(self) -> list[_Queued]:
-        """Returns the appends that go together in one call, or none if the thread is to end."""
+        """Returns the appends that go together in one call, or none if the thread is to end.
+
+        Several go together only as far as the server takes them. One that is too large goes alone.
+        """
         with self._changed:
             self._changed.wait_for(lambda: bool(self._queue) or self._closed, IDLE_S)
             if not self._queue:
@@ -221,15 +235,17 @@ class Appender:
                 return []
         time.sleep(GATHER_S)  # what comes meanwhile goes with it
         some: list[_Queued] = []
-        size = 0
+        size = json_bytes = 0
         with self._changed:
             while self._queue and len(some) < TOGETHER_MAX:
                 first, queued = some[0] if some else self._queue[0], self._queue[0]
                 size += queued.bytes
+                json_bytes += queued.json_bytes
                 is_like = queued.durability == first.durability
                 if not is_like or not queued.batch.schema.equals(first.batch.schema):
                     break
-                if some and size > TOGETHER_BYTES_MAX:
+                is_large = size > self._together_max or json_bytes > TOGETHER_JSON_BYTES_MAX
+                if some and is_large:
                     break
                 some.append(self._taken_locked())
         return some
