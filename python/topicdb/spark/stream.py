@@ -39,6 +39,7 @@ from topicdb.spark.options import (
 from topicdb.spark.slices import TASK_BYTES_MIN, divide
 
 VERSION = 1
+FIRST_GENERATION = 1  # of each class
 _NO_LIMIT = (1 << 63) - 1
 Offset: TypeAlias = "dict[str, Any]"
 Generations: TypeAlias = "dict[str, dict[str, int]]"
@@ -284,12 +285,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "restored from a copy? failOnDataLoss=false goes on"
                 )
         stored = slabs_of(database)
-        current = _current(database)
         missing = {
             (int(shard), retention_class, generation)
-            for shard, classes in offset["generations"].items()
-            for retention_class, first in classes.items()
-            for generation in range(first, current.get(shard, {}).get(retention_class, first))
+            for shard, classes in _current(database).items()
+            for retention_class, current in classes.items()
+            for generation in range(_first(offset, shard, retention_class), current)
             if (int(shard), retention_class, generation) not in stored
         }
         if missing:
@@ -336,9 +336,17 @@ def _unread(database: topicdb.Database, serials: Serials, last: Serials) -> Gene
 
 def _between(start: Offset, end: Offset, shard: int) -> frozenset[tuple[int, str, int]]:
     """Returns the slabs that may have commits of a shard between two offsets."""
-    firsts = start["generations"].get(str(shard), {})
     return frozenset(
         (shard, retention_class, generation)
         for retention_class, last in end["generations"].get(str(shard), {}).items()
-        for generation in range(firsts.get(retention_class, last), last + 1)
+        for generation in range(_first(start, str(shard), retention_class), last + 1)
     )
+
+
+def _first(offset: Offset, shard: str, retention_class: str) -> int:
+    """Returns the first generation with commits that an offset has not read.
+
+    A class that the offset does not name was made since: once made, a class stays.
+    """
+    first: int = offset["generations"].get(shard, {}).get(retention_class, FIRST_GENERATION)
+    return first

@@ -268,6 +268,33 @@ def test_a_dropped_generation_that_was_read_is_no_loss(path: str) -> None:
     assert values_of(source, end, later) == []
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_dropped_generation_of_a_class_that_was_made_since(path: str, order: str) -> None:
+    source = reader(path, startingOffsets="earliest", commitOrder=order)
+    put(path, 0, 30)
+    start = source.latestOffset(source.initialOffset(), ReadAllAvailable())
+    with topicdb.open(path) as db:
+        db.set_retention({"new/#": "1d"})
+        db.append([("new/1", 1, b"lost")])
+        db.rotate("new/#")
+        db.append([("new/1", 2, b"kept")])
+        end = source.latestOffset(start, ReadAllAvailable())
+        assert sorted(values_of(source, start, end)) == [b"kept", b"lost"]
+        planned = source.partitions(start, end)
+        for slab in db.slabs():
+            if slab.retention_class == "new/#" and slab.read_only:
+                db.drop_slab(slab)
+    for call in (
+        lambda: source.latestOffset(start, ReadAllAvailable()),
+        lambda: source.partitions(start, end),
+        lambda: [list(source.read(partition)) for partition in planned],
+    ):
+        with pytest.raises(topicdb.NotFoundError, match="generation 1 of class 'new/#' of shard"):
+            call()
+    tolerant = reader(path, failOnDataLoss="false", commitOrder=order)
+    assert values_of(tolerant, start, end) == [b"kept"]
+
+
 def test_another_database_is_noticed(path: str, tmp_path: Path) -> None:
     source = reader(path, startingOffsets="earliest")
     put(path, 0, 30)
