@@ -170,10 +170,15 @@ class Map(MutableMapping[str, Value]):
         return receipt
 
     def _forget_changes(self, stored: dict[str, object]) -> None:
-        """Marks as stored the keys that still have the value that was stored."""
+        """Marks as stored the keys that still have the value that was stored, others as changed.
+
+        A key may have got another value meanwhile, and that may have been stored before.
+        """
         for key, value in stored.items():
             if self._values.get(key, _GONE) is value:
                 self._changed.discard(key)
+            else:
+                self._changed.add(key)
 
     @property
     def shard(self) -> int:

@@ -218,6 +218,20 @@ def test_with_a_transaction_of_the_user(sharded_db: Database) -> None:
             session.commit(other)
 
 
+def test_what_a_transaction_stores_late_is_stored_anew(db: Database) -> None:
+    session = db.map("m")
+    session.update(a=b"1", b=b"1")
+    with db.transaction(shard=session.shard) as tx:
+        session.commit(tx)
+        session["a"] = b"2"
+        del session["b"]
+        session.commit()  # before the transaction, which replaces that by what it was given
+    assert session.changed == {"a", "b"}
+    session.commit()
+    with db.map("m", takeover=True) as again:
+        assert dict(again) == {"a": b"2"}
+
+
 def test_large_maps(db: Database) -> None:
     entries = {f"key/{i}": b"%d" % i for i in range(25_000)}
     with db.map("m") as one:
