@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+from topicdb.arguments import wrong_type
 from topicdb.forward.sink import PermanentError
+from topicdb.types import Durability
 
 if TYPE_CHECKING:
     from topicdb.database.database import Database
-    from topicdb.types import Durability, Row
+    from topicdb.types import Row
 
 
 class DatabaseSink:
@@ -21,7 +23,8 @@ class DatabaseSink:
       items that were acknowledged.
 
     An item that is sent twice is stored twice, except in the layout skipstream if ``decode`` gives
-    it a timestamp of its own. The sink does not close the database.
+    it a timestamp of its own. The sink does not close the database. Raises ValueError or TypeError
+    for a bad option.
     """
 
     def __init__(
@@ -31,6 +34,13 @@ class DatabaseSink:
         *,
         durability: Durability | None = None,
     ) -> None:
+        # Here, since a forwarder would take the error of an append for one of the item.
+        if durability is not None and durability not in get_args(Durability):
+            raise ValueError(
+                f"durability: expected 'none', 'os', 'disk' or None, got {durability!r}"
+            )
+        if not callable(decode):
+            raise wrong_type("decode", "a function", decode)
         self._database = database
         self._decode = decode
         self._durability = durability

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from topicdb.arguments import wrong_type
 from topicdb.forward.sink import PermanentError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class KafkaSink:
           "zstd"}``.
 
         Raises ImportError without confluent-kafka, ValueError for a configuration that sets what
-        delivery at least once depends on.
+        delivery at least once depends on, TypeError for a topic or key of a wrong type.
         """
         try:
             import confluent_kafka  # noqa: F401
@@ -65,6 +66,11 @@ class KafkaSink:
         for name in ("enable.idempotence", "acks", "request.required.acks"):
             if name in config:
                 raise ValueError(f"{name} is not for choice: delivery at least once needs it")
+        # Here, since a forwarder would take it for a fault of the items.
+        if not isinstance(topic, str) and not callable(topic):
+            raise wrong_type("topic", "a topic (str) or a function", topic)
+        if key is not None and not callable(key):
+            raise wrong_type("key", "a function or None", key)
         self._config = {
             **CONFIG_DEFAULT,
             **config,
@@ -122,8 +128,8 @@ class KafkaSink:
         try:
             self._producer.produce(topic, item, key, on_delivery=report)
         except KafkaException as error:
-            raise _error_of(error.args[0]) from error
-        except TypeError as error:  # a key that is no bytes, for example
+            raise _error_of(error.args[0], is_local=True) from error
+        except (TypeError, ValueError) as error:  # a key that is no bytes, a NUL in the topic
             raise PermanentError(str(error)) from error
 
 
@@ -144,10 +150,11 @@ class _Reports:
             self.future.set_result(None)
 
 
-def _error_of(error: KafkaError) -> Exception:
+def _error_of(error: KafkaError, *, is_local: bool = False) -> Exception:
     """Returns PermanentError if the message itself is at fault, else an error to retry.
 
-    What a broker may allow later is no fault of the message.
+    What a broker may allow later is no fault of the message. ``is_local``: the producer has not
+    taken the message.
     """
     from confluent_kafka import KafkaError as Code
     from confluent_kafka import KafkaException
@@ -159,6 +166,8 @@ def _error_of(error: KafkaError) -> Exception:
         Code.TOPIC_EXCEPTION,
         Code.POLICY_VIOLATION,
     }
+    if is_local:
+        permanent.add(Code._INVALID_ARG)  # such as a topic that is too long
     if error.code() in permanent:
         return PermanentError(f"Kafka refused a message: {error}")
     return KafkaException(error)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from topicdb import _core
+from topicdb.arguments import wrong_type
 from topicdb.forward.options import Seconds, finite_seconds
 from topicdb.forward.sink import PermanentError
 from topicdb.mqtt.address import broker_of, named
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from paho.mqtt.reasoncodes import ReasonCode
 
 Topic: TypeAlias = "str | Callable[[bytes], str | tuple[str, bytes]]"
+KEEPALIVE_MAX = 65_535
 PACKET_IDS = 65_535  # how many there are, and the most messages that may be unconfirmed
 # Topic name invalid, packet too large, payload format invalid: the message itself is at fault.
 # What the broker may allow later, such as a message that is not authorized, is retried.
@@ -63,8 +65,8 @@ class MqttSink:
           such as ``mqtts://user:password@broker.example:8884``.
         - ``port``: None: 1883, or 8883 with TLS.
         - ``topic``: of every message; or a function that is called with the item and returns the
-          topic, or (topic, payload). If it raises, or the topic is one that MQTT does not allow,
-          that is a PermanentError.
+          topic, or (topic, payload), a payload as bytes or text. If it raises, or the topic is one
+          that MQTT does not allow, or the payload something else, that is a PermanentError.
         - ``qos``, ``retain``: of every message.
         - ``client_id``: None: a random one. Two clients with the same id end each other's
           connections.
@@ -74,12 +76,12 @@ class MqttSink:
         - ``clean_start``: False keeps what the broker knows of the client id (needs ``client_id``).
           Not with ``qos=2``: a broker that remembers packet identifiers of an earlier connection
           would take new messages for repeated ones, and lose them.
-        - ``keepalive``: seconds; a connection is given up when nothing is heard for somewhat
-          longer.
+        - ``keepalive``: seconds, up to 65,535; a connection is given up when nothing is heard for
+          somewhat longer. 0: never.
         - ``connect_timeout``: seconds to wait for the broker to accept the connection.
         - ``unconfirmed_max``: the most messages on their way at once; fewer if the broker says so.
 
-        Raises ImportError without a paho-mqtt that fits, ValueError for bad options.
+        Raises ImportError without a paho-mqtt that fits, ValueError or TypeError for bad options.
         """
         try:
             import paho.mqtt.client  # noqa: F401
@@ -89,6 +91,9 @@ class MqttSink:
 
         check_publishing()
         _check(qos, protocol, client_id, clean_start, unconfirmed_max)
+        _check_topic(topic)
+        if not 0 <= keepalive <= KEEPALIVE_MAX:
+            raise ValueError(f"keepalive: expected 0 to {KEEPALIVE_MAX}, got {keepalive}")
         self._broker = broker_of(host, port, tls, username, password)
         self._topic = topic
         self._qos = qos
@@ -163,9 +168,18 @@ class MqttSink:
             found = self._topic if isinstance(self._topic, str) else self._topic(item)
             topic, payload = (found, item) if isinstance(found, str) else found
             _core.check_topic(topic)
+            if not isinstance(payload, bytes):
+                payload = payload.encode() if isinstance(payload, str) else _bytes(payload)
         except Exception as error:
-            raise PermanentError(f"no topic for an item: {error!r}") from error
+            raise PermanentError(f"no topic or payload for an item: {error!r}") from error
         return topic, payload
+
+
+def _bytes(payload: object) -> bytes:
+    try:
+        return bytes(memoryview(payload))  # type: ignore[arg-type]
+    except TypeError:
+        raise wrong_type("payload", "bytes or str", payload) from None
 
 
 class _Tally:
@@ -337,3 +351,11 @@ def _check(
         raise ValueError(f"unconfirmed_max: expected 1 to {PACKET_IDS}, got {unconfirmed_max}")
     if not clean_start and (client_id is None or qos == 2):
         raise ValueError("clean_start=False needs a client_id, and a qos other than 2")
+
+
+def _check_topic(topic: object) -> None:
+    """Checks the topic of every message: a wrong one is no fault of the items."""
+    if isinstance(topic, str):
+        _core.check_topic(topic)
+    elif not callable(topic):
+        raise wrong_type("topic", "a topic (str) or a function", topic)

@@ -15,7 +15,16 @@ from forwarding import QUICK, Held, Recorder, numbered, waiting
 from support import PATIENCE_S, Child, run_child, wait_until
 
 import topicdb
-from topicdb.forward import AsyncSink, Forwarder, KafkaSink, MqttSink, PolledSink, Sink
+from topicdb.forward import (
+    AsyncSink,
+    DatabaseSink,
+    Forwarder,
+    KafkaSink,
+    MqttSink,
+    PermanentError,
+    PolledSink,
+    Sink,
+)
 
 
 @pytest.fixture
@@ -406,12 +415,56 @@ class TestOptions:
             {"unconfirmed_max": 0},
             {"clean_start": False},
             {"clean_start": False, "client_id": "c", "qos": 2},
+            {"keepalive": -1},
+            {"keepalive": 65_536},
+            {"topic": "plant/#"},
+            {"topic": ""},
         ],
         ids=str,
     )
     def test_options_of_mqtt(self, options: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match=next(iter(options))):
-            MqttSink("localhost", topic="t", **options)
+            MqttSink("localhost", **{"topic": "t", **options})
+
+    def test_options_of_a_wrong_kind_are_no_fault_of_the_items(self, tmp_path: Path) -> None:
+        wrong: Any = b"t"
+        with topicdb.open(tmp_path / "db") as db:
+            with pytest.raises(ValueError, match=r"durability: expected 'none'.*got 'dsk'"):
+                DatabaseSink(db, lambda item: ("a", None, item), durability="dsk")  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="decode: expected a function"):
+                DatabaseSink(db, wrong)
+        with pytest.raises(TypeError, match="topic: expected"):
+            MqttSink("localhost", topic=wrong)
+        with pytest.raises(TypeError, match="topic: expected"):
+            KafkaSink("localhost", topic=wrong)
+        with pytest.raises(TypeError, match="key: expected"):
+            KafkaSink("localhost", topic="t", key=wrong)
+
+    @pytest.mark.parametrize(
+        "routed", ["", "a/#", None, 5, ("a", None), ("a", 5), ("a", {}), ("a", "\ud800"), ("a",)]
+    )
+    def test_what_mqtt_cannot_publish_is_permanent(self, routed: Any) -> None:
+        sink = MqttSink("localhost", topic=lambda item: routed)
+        with pytest.raises(PermanentError, match="no topic or payload"):
+            sink._message(b"item")
+
+    @pytest.mark.parametrize("payload", [b"v", "v", bytearray(b"v"), memoryview(b"v")])
+    def test_payloads_of_mqtt(self, payload: Any) -> None:
+        assert MqttSink("localhost", topic=lambda _: ("a", payload))._message(b"") == ("a", b"v")
+
+    @pytest.mark.parametrize(
+        ("topic", "key"),
+        [("a\0b", None), ("a" * 100_000, None), (b"a", None), ("a", 5), ("a", "\ud800")],
+        ids=["nul", "long", "bytes", "key", "surrogate"],
+    )
+    def test_what_kafka_cannot_produce_is_permanent(self, topic: Any, key: Any) -> None:
+        sink = KafkaSink("127.0.0.1:1", topic=lambda item: topic, key=lambda item: key)
+        sink.open()
+        try:
+            with pytest.raises(PermanentError):
+                sink.begin([b"item"])
+        finally:
+            sink.close()
 
     def test_options_of_kafka(self) -> None:
         for name in ("acks", "enable.idempotence"):
