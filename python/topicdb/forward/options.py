@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
+from topicdb.arguments import wrong_type
 from topicdb.forward.sink import PermanentError
 from topicdb.times import timeout_us
 
 Seconds: TypeAlias = "float | timedelta"
 Poison: TypeAlias = "Literal['stop', 'drop'] | Callable[[list[bytes], PermanentError], object]"
 OnError: TypeAlias = Callable[[Exception], object]
+_COUNT_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,7 @@ class Options:
 
     def __post_init__(self) -> None:
         for name in ("batch_count", "batch_bytes", "in_flight_max"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+            _check_count(name, getattr(self, name))
         if not 0 < self.retry_min <= self.retry_max:
             raise ValueError(
                 f"0 < retry_min <= retry_max is needed, got {self.retry_min} and {self.retry_max}"
@@ -43,12 +44,22 @@ class Options:
             raise ValueError(f"retry_jitter: expected 0 to 1, got {self.retry_jitter}")
         if self.poison not in ("stop", "drop") and not callable(self.poison):
             raise ValueError(f"poison: expected 'stop', 'drop' or a function, got {self.poison!r}")
+        if self.on_error is not None and not callable(self.on_error):
+            raise wrong_type("on_error", "a function or None", self.on_error)
 
     def pause(self, failures: int) -> float:
         """Returns the seconds to wait after ``failures`` failed attempts in a row (at least 1)."""
         doublings = min(failures - 1, 60)  # more would overflow a float
         longest: float = min(self.retry_max, self.retry_min * 2.0**doublings)
         return longest * (1 - self.retry_jitter * random.random())
+
+
+def _check_count(name: str, value: object) -> None:
+    """Raises TypeError or ValueError for what the queue would refuse again and again."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong_type(name, "int", value)
+    if not 1 <= value <= _COUNT_MAX:
+        raise ValueError(f"{name} must be at least 1 and less than 2**63, got {value}")
 
 
 def seconds(value: Seconds | None, what: str) -> float | None:

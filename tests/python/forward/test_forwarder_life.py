@@ -363,6 +363,7 @@ class TestOptions:
         [
             {"batch_count": 0},
             {"batch_bytes": 0},
+            {"batch_bytes": 1 << 63},
             {"in_flight_max": 0},
             {"retry_min": 0},
             {"retry_min": 2.0, "retry_max": 1.0},
@@ -377,6 +378,15 @@ class TestOptions:
         self, queue: topicdb.Queue, options: dict[str, Any]
     ) -> None:
         with pytest.raises(ValueError, match=next(iter(options))):
+            Forwarder(queue, print, **options)
+
+    @pytest.mark.parametrize(
+        "options",
+        [{"batch_count": 1.5}, {"batch_bytes": "5"}, {"in_flight_max": True}, {"on_error": 5}],
+        ids=str,
+    )
+    def test_options_of_a_wrong_kind(self, queue: topicdb.Queue, options: dict[str, Any]) -> None:
+        with pytest.raises(TypeError, match=f"{next(iter(options))}: expected"):
             Forwarder(queue, print, **options)
 
     def test_arguments_of_a_wrong_kind(self, queue: topicdb.Queue) -> None:
