@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from served import serving
-from support import PATIENCE_S
+from support import PATIENCE_S, wait_until
 
 import topicdb
+from topicdb.remote.client import connection
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.server.handles import Limits
 
@@ -115,3 +116,52 @@ def test_small_appends_go_together_as_far_as_the_server_takes_them(
         with pytest.raises(topicdb.QuotaError, match="50000 bytes"):
             too_large.result(PATIENCE_S)
         assert [message.timestamp for message in db.scan("a")] == list(range(401))
+
+
+# What is closed while the server takes no more calls
+
+
+def refuse(patch: pytest.MonkeyPatch, *methods: str) -> list[str]:
+    """Lets the first call of each of these methods be one too many; returns those that were."""
+    call = Connection.call
+    refused: list[str] = []
+
+    def called(self: Connection, method: str, *args: Any, **options: Any) -> Any:
+        if method in methods and method not in refused:
+            refused.append(method)
+            raise topicdb.QuotaError("too many calls")
+        return call(self, method, *args, **options)
+
+    patch.setattr(Connection, "call", called)
+    patch.setattr(connection, "PING_INTERVAL_S", 0.1)
+    return refused
+
+
+def test_a_commit_that_is_not_let_in_leaves_no_transaction_open(
+    db: topicdb.Database, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = refuse(monkeypatch, "transaction.commit", "close")
+    tx = db.transaction()
+    tx.write("a", 1, b"")
+    (client,) = [one for one in server.service.clients.all() if one.handles()]
+    with pytest.raises(topicdb.QuotaError):
+        tx.commit()
+    assert refused == ["transaction.commit", "close"] and not tx.open
+    wait_until(lambda: not client.handles())
+    assert db.scan("a").count() == 0
+
+
+def test_a_name_is_free_again_though_there_are_too_many_calls(
+    db: topicdb.Database, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = db.consumer("c", "a")
+    tail = db.tail("a")
+    (client,) = [one for one in server.service.clients.all() if one.handles()]
+    refused = refuse(monkeypatch, "close")
+    tail.close()
+    refused.clear()
+    consumer.close()
+    assert refused == ["close"]
+    wait_until(lambda: not client.handles())
+    with topicdb.connect(server.url) as other, other.consumer("c", "a") as again:
+        assert again.name == "c"

@@ -448,12 +448,20 @@ class RemoteHandle:
         self._finalizer.detach()
 
     def close(self) -> None:
-        """Ends it at the server. May be repeated."""
+        """Ends it at the server. May be repeated.
+
+        If the server takes no more calls now, the lease does it soon.
+        """
         if self._over:
             return
-        self.ended()
-        with suppress(_core.Error):
+        self._over = True
+        try:
             self.lease.call("close", self.number)
+        except _core.QuotaError:
+            self._finalizer()
+        except _core.Error:
+            pass
+        self._finalizer.detach()
 
 
 def wait_slices(timeout_us: int | None, slice_us: int) -> Iterator[int]:

@@ -234,6 +234,9 @@ class RemoteTransaction:
         changes = self._taken()
         try:
             return record_of(Receipt, self._handle.call("transaction.commit", changes))
+        except _core.QuotaError:
+            self._handle.close()  # there may have been too many calls to let this one in
+            raise
         finally:
             self._handle.ended()
 
