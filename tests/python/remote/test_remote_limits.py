@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,6 +117,21 @@ def test_small_appends_go_together_as_far_as_the_server_takes_them(
         with pytest.raises(topicdb.QuotaError, match="50000 bytes"):
             too_large.result(PATIENCE_S)
         assert [message.timestamp for message in db.scan("a")] == list(range(401))
+
+
+def test_a_subscription_that_is_left_is_closed(
+    db: topicdb.Database, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PING_INTERVAL_S", 0.1)
+    db.append([("a", n, b"") for n in range(10)])
+    left = [db.subscribe("a", start=start) for start in ("earliest", "latest", "earliest")]
+    assert left[0].next(PATIENCE_S) is not None
+    (client,) = [one for one in server.service.clients.all() if one.handles()]
+    left.clear()
+    gc.collect()
+    wait_until(lambda: not client.handles() and server._gate.calls == 1)
+    with db.subscribe("a", start="earliest") as messages:
+        assert messages.next(PATIENCE_S) is not None
 
 
 # What is closed while the server takes no more calls

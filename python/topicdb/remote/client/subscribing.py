@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import pyarrow.compute as pc
 from topicdb import _core
 from topicdb.errors import UnavailableError
 from topicdb.follow.waiting import wait_for
-from topicdb.remote.client.connection import Lease, RemoteHandle
+from topicdb.remote.client.connection import Lease, RemoteHandle, Stream
 from topicdb.remote.records import About
 from topicdb.remote.wire import batch_of, decode
 from topicdb.results import Delivered
@@ -75,7 +77,7 @@ class RemoteSubscription:
     """A subscription at the server, used as ``_core.Subscription`` is. Thread-safe.
 
     A thread takes what the server sends, within the window, so that ``next`` finds it here. It ends
-    with the subscription.
+    with the subscription, also when that is garbage collected.
     """
 
     def __init__(self, lease: Lease, number: int) -> None:
@@ -94,34 +96,24 @@ class RemoteSubscription:
         self._tokens: list[tuple[_core.ReadyTokens, int]] = []
         self._reader = lease.read("subscription", number)
         lease.end_with(self._reader)
-        self._thread = threading.Thread(
-            target=self._receive, name="topicdb-subscription-reader", daemon=True
-        )
-        self._thread.start()
-
-    def _receive(self) -> None:
-        try:
-            with self._lease.connection.told():
-                while (chunk := self._next_chunk()) is not None:
-                    about = About.from_plain(decode(chunk.app_metadata.to_pybytes()))
-                    self._add(_Arrived(chunk.data, about))
-        except BaseException as error:
-            self._error = error
-        self._lease.forget(self._reader)
-        with self._changed:
-            self._ended = True
-            self._tell()
-
-    def _next_chunk(self) -> Any:
-        try:
-            return self._reader.read_chunk()
-        except StopIteration:
-            return None
+        weakref.finalize(self, self._reader.cancel).atexit = False
+        threading.Thread(
+            target=_receive,
+            args=(weakref.ref(self), lease, self._reader),
+            name="topicdb-subscription-reader",
+            daemon=True,
+        ).start()
 
     def _add(self, arrived: _Arrived) -> None:
         with self._changed:
             self._arrived.append(arrived)
             self._seqno_arrived = arrived.about.seqno
+            self._tell()
+
+    def _has_ended(self, error: BaseException | None) -> None:
+        with self._changed:
+            self._error = error
+            self._ended = True
             self._tell()
 
     def _tell(self) -> None:
@@ -264,3 +256,26 @@ class RemoteSubscription:
     def closed(self) -> bool:
         """Returns whether ``close`` was called."""
         return self._closed
+
+
+def _receive(reference: weakref.ref[RemoteSubscription], lease: Lease, reader: Stream) -> None:
+    """Takes what the server sends, until one side ends the stream.
+
+    While it waits, it does not keep the subscription alive.
+    """
+    ended_by: BaseException | None = None
+    try:
+        with lease.connection.told(), suppress(StopIteration):
+            while True:
+                chunk = reader.read_chunk()
+                about = About.from_plain(decode(chunk.app_metadata.to_pybytes()))
+                subscription = reference()
+                if subscription is None:
+                    break
+                subscription._add(_Arrived(chunk.data, about))
+                del chunk, subscription
+    except BaseException as error:
+        ended_by = error
+    lease.forget(reader)
+    if (left := reference()) is not None:
+        left._has_ended(ended_by)
