@@ -55,7 +55,7 @@ def test_rows_and_arrow_are_stored_as_they_are_here(
     now = datetime(2026, 1, 31, 14, 2, tzinfo=timezone.utc)
     receipt = db.append([*ROWS, ("t", now, bytearray(b"v")), ("u", None, memoryview(b"w"))])
     assert receipt.count == 5 and receipt.durability == "os" and set(receipt.serials) <= {0, 1}
-    assert db.append(pa.table({"topic": ["p"], "value": [b"1"], "other": [5]})).count == 1
+    assert db.append(pa.table({"topic": ["p"], "value": [b"1"]})).count == 1
     assert db.append(next(embedded.scan("a/#").batches()), durability="disk").durability == "disk"
     assert db.append([]).count == 0 == db.append(iter([])).count
     assert sorted(db.scan()) == sorted(embedded.scan())
@@ -79,6 +79,12 @@ def test_rows_and_arrow_are_stored_as_they_are_here(
         (pa.table({"topic": ["a"]}), ValueError, "value"),
         (pa.table({"topic": [None, "a"], "value": [b"", b""]}), ValueError, "row 0"),
         (pa.table({"topic": [1], "value": [b""]}), ValueError, "topic"),
+        (pa.table({"topic": ["a"], "time": [1], "value": [b""]}), ValueError, "'time' is unknown"),
+        (
+            pa.Table.from_arrays([["a"], ["b"], [b""]], ["topic", "topic", "value"]),
+            ValueError,
+            "column 'topic' is there twice",
+        ),
         (5, TypeError, "messages: expected"),
     ],
 )
@@ -614,7 +620,7 @@ def test_columns_of_every_layout_are_stored_as_plain_ones(db: topicdb.Database) 
         (topics.cast(pa.string_view()), values.cast(pa.binary_view())),
         (run_ends, values),
     ):
-        db.append(pa.table({"topic": topic, "value": value, "other": [1, 2, 3]}))
+        db.append(pa.table({"topic": topic, "value": value}))
         found = [(message.topic, message.value) for message in db.scan("a/#")]
         assert sorted(found) == [("a/1", b"x"), ("a/1", b"x"), ("a/2", b"y")]
         db.delete("a/#")

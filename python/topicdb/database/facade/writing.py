@@ -40,10 +40,11 @@ class Writing:
 
         - ``messages``: (topic, timestamp, value) tuples, or Arrow data with the columns ``topic``
           (strings), ``timestamp`` (timestamp with any unit and a zone, or int64 µs; may be null)
-          and ``value`` (binary or strings); without a timestamp column all are None. Arrow's
-          strings and binary may come in any encoding: views as polars has them, dictionaries, run
-          ends, large and fixed size. A timestamp of None is assigned at commit: unique and
-          increasing within a shard, even if the clock was set back, of which the log is told then.
+          and ``value`` (binary or strings), and no others; without a timestamp column all are None.
+          Arrow's strings and binary may come in any encoding: views as polars has them,
+          dictionaries, run ends, large and fixed size. A timestamp of None is assigned at commit:
+          unique and increasing within a shard, even if the clock was set back, of which the log is
+          told then.
           Values are bytes-like.
         - ``durability``: what the append survives before it returns; None: the default of ``open``.
         - ``raw``: values are as ``scan(raw=True)`` gives them, or

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -60,12 +61,15 @@ def _given(messages: Any) -> pa.Table | None:
     """Returns messages that come as Arrow data as a table, or None if they come otherwise."""
     if hasattr(messages, "__arrow_c_stream__"):
         try:
-            return _wanted(pa.RecordBatchReader.from_stream(messages).read_all())
+            found = pa.RecordBatchReader.from_stream(messages).read_all()
         except pa.ArrowException as error:
             raise ValueError(f"the Arrow stream failed: {error}") from error
-    if hasattr(messages, "__arrow_c_array__"):
-        return _wanted(pa.Table.from_batches([pa.record_batch(messages)]))
-    return None
+    elif hasattr(messages, "__arrow_c_array__"):
+        found = pa.Table.from_batches([pa.record_batch(messages)])
+    else:
+        return None
+    _check_columns(found.schema.names)
+    return found
 
 
 def _may_need_escapes(table: pa.Table) -> bool:
@@ -86,9 +90,13 @@ def _table_of_batch(batch: _core.Batch) -> pa.Table:
     return pa.Table.from_batches([arrow])
 
 
-def _wanted(table: pa.Table) -> pa.Table:
-    """Returns the table without columns that the server does not read."""
-    return table.select([name for name in table.schema.names if name in COLUMNS])
+def _check_columns(names: Sequence[str]) -> None:
+    """Raises ValueError for columns that the core refuses, before anything is sent."""
+    for name in names:
+        if name not in COLUMNS:
+            raise ValueError(f"column {name!r} is unknown: expected topic, timestamp and value")
+        if names.count(name) > 1:
+            raise ValueError(f"column {name!r} is there twice")
 
 
 def _is_encoded(table: pa.Table) -> bool:
