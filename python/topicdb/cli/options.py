@@ -71,9 +71,16 @@ def range_of(start: str | None, end: str | None, zone: str | None) -> dict[str, 
 
 
 def in_zone(naive: datetime, zone: str) -> datetime:
-    """Returns a time without a zone as one of the zone that --tz names."""
+    """Returns a time without a zone as one of the zone that --tz names.
+
+    Raises ValueError for a time that Python cannot say in UTC.
+    """
     found = zone_of(zone)
-    return naive.astimezone() if found is None else naive.replace(tzinfo=found)
+    try:
+        return naive.astimezone() if found is None else naive.replace(tzinfo=found)
+    except (OverflowError, ValueError):  # only that of this machine makes the time in UTC here
+        when = naive.isoformat()
+        raise ValueError(f"{when} in zone {zone} is outside of the years 1 to 9999") from None
 
 
 def zone_of(name: str) -> tzinfo | None:

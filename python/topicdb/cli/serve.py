@@ -97,6 +97,7 @@ def serve(
     Creates the database if there is none.
     """
     host, port = _address(listen, "--listen")
+    limits = _limits(memory, token_memory, append_max)
     addresses.check_address(host, port)  # before a database is created
     if metrics is not None:
         addresses.check_address(*_address(metrics, "--metrics"))
@@ -116,7 +117,7 @@ def serve(
             tls_client_ca=tls_client_ca,
             tokens=tokens,
             insecure=insecure,
-            limits=_limits(memory, token_memory, append_max),
+            limits=limits,
             snapshots=snapshots,
         )
         stack.callback(server.close)
@@ -136,10 +137,17 @@ def _limits(memory: str, token_memory: str, append_max: str) -> Limits:
     from topicdb.remote.server.handles import Limits
 
     return Limits(
-        memory_bytes_max=size_bytes(memory, what="--memory"),
-        token_memory_bytes_max=size_bytes(token_memory, what="--token-memory"),
-        append_bytes_max=size_bytes(append_max, what="--append-max"),
+        memory_bytes_max=_limit(memory, "--memory"),
+        token_memory_bytes_max=_limit(token_memory, "--token-memory"),
+        append_bytes_max=_limit(append_max, "--append-max"),
     )
+
+
+def _limit(text: str, option: str) -> int:
+    size = size_bytes(text, what=option)
+    if size < 1:
+        raise ValueError(f"{option}: expected at least 1B, got {text!r}")
+    return size
 
 
 def _serve_metrics(
@@ -203,11 +211,20 @@ def new(
     if len(entry) == 1:
         raise UserError("this token may do nothing: give --read, --write, --admin or --everything")
     if expires is not None:
-        until = datetime.now(timezone.utc) + timedelta(
-            microseconds=duration_us(expires, what="--expires")
-        )
-        entry["expires"] = until.isoformat(timespec="seconds")
+        entry["expires"] = _end_of(expires)
     print(add(tokens, entry))
+
+
+def _end_of(expires: str) -> str:
+    """Returns the time, as ISO 8601, at which a token ends that is made now."""
+    valid = timedelta(microseconds=duration_us(expires, what="--expires"))
+    try:
+        until = datetime.now(timezone.utc) + valid
+    except OverflowError:
+        raise UserError(
+            f"--expires: {expires} from now is after the year 9999: leave it out for ever"
+        ) from None
+    return until.isoformat(timespec="seconds")
 
 
 @token_app.command("list")

@@ -87,6 +87,8 @@ def plan(
         )
     log = bytes_per_day * (age_us + spare_cycles * rotate_us) / _DAY_US
     quota = log / fill
+    if not math.isfinite(quota):
+        raise ValueError("bytes_per_day, age, spare_cycles: so many bytes cannot be counted")
     return Plan(
         bytes_per_day=bytes_per_day,
         retention=Retention(

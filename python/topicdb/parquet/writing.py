@@ -191,7 +191,7 @@ def _pieces(tables: Iterable[pa.Table], rows_max: int) -> Iterator[pa.Table]:
     room = rows_max
     for table in tables:
         while table.num_rows > 0:
-            piece = table.slice(0, room)
+            piece = table.slice(0, min(room, table.num_rows))  # Arrow counts up to 2**63
             yield piece
             table = table.slice(piece.num_rows)
             room = room - piece.num_rows or rows_max

@@ -7,6 +7,8 @@ import pty
 import signal
 import subprocess
 import sys
+import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from support import CHILD_TIMEOUT_S
 import topicdb
 
 pytest.importorskip("typer", reason="needs topicdb[cli]")
+from topicdb.cli.options import in_zone
 
 T0 = 1_700_000_000_000_000  # 2023-11-14T22:13:20Z
 
@@ -144,12 +147,14 @@ BAD_LINES = {
     "null_topic": (b'{"topic":null}', "column 'topic' is null"),
     "object_topic": (b'{"topic":{"a":1}}', "column 'topic' is no word"),
     "wildcard_topic": (b'{"topic":"a/+"}', "'+'"),
+    "own_topic": (b'{"topic":"$topicdb/x"}', "TopicDB's own"),
     "empty_topic": (b'{"topic":""}', "topic"),
     "lone_surrogate": (b'{"topic":"\\ud800"}', "surrogate"),
     "seconds_time": (b'{"topic":"a","timestamp":1700000000}', "these are seconds, write"),
     "naive_time": (b'{"topic":"a","timestamp":"2026-01-31T14:02:00"}', "has no time zone"),
     "negative_time": (b'{"topic":"a","timestamp":-1}', "column 'timestamp': -1 us is outside"),
     "huge_time": (b'{"topic":"a","timestamp":9223372036854775808}', "is outside"),
+    "infinite_time": (b'{"topic":"a","timestamp":1e400}', "a number that large is no time"),
     "relative_time": (b'{"topic":"a","timestamp":"-24h"}', "is no time"),
     "boolean_time": (b'{"topic":"a","timestamp":true}', "expected a number or text, got true"),
     "list_time": (b'{"topic":"a","timestamp":[1]}', "expected a number or text, got [1]"),
@@ -169,6 +174,19 @@ def test_times_without_a_zone(db_path: Path) -> None:
     assert "say with --tz which it is in" in error_of("ingest", db_path, "-", stdin=lines)
     assert "no time zone 'Berlin'" in error_of("scan", db_path, *within, "--tz", "Berlin")
     assert "no time zone 'x'" in error_of("ingest", db_path, "-", "--tz", "x", stdin=lines)
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_local_times_that_are_none_in_utc(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        for naive in (datetime.min, datetime.max):
+            with pytest.raises(ValueError, match="in zone local is outside of the years 1 to 9999"):
+                in_zone(naive, "local")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_seconds_are_asked_for(db_path: Path) -> None:
@@ -281,6 +299,15 @@ class TestBadInput:
         assert skipped.stdout == f"stored 1 messages in {db_path}; skipped 1 bad lines\n"
         assert skipped.stderr.startswith("topicdb: skipped line 2: ")
         assert len(stored(db_path)) == 1
+
+    def test_a_time_where_there_are_none(self, db_path: Path) -> None:
+        topicdb.open(db_path, layout="skipstream", timestamp_bytes=0).close()
+        lines = json_lines({"topic": f"t/{i}", "timestamp": T0 * (i == 12)} for i in range(15))
+        message = error_of("ingest", db_path, "-", "--batch-rows", 10, stdin=lines)
+        assert message.startswith(f"line 13: timestamp {T0}: a database with timestamp_bytes=0")
+        assert message.endswith("; 10 messages stored before it, up to line 10")
+        skipped = run_here("ingest", db_path, "-", "--on-error", "skip", stdin=lines)
+        assert skipped.stdout == f"stored 14 messages in {db_path}; skipped 1 bad lines\n"
 
     def test_stop_says_what_is_stored(self, db_path: Path) -> None:
         lines = json_lines({"topic": "t", "timestamp": i} for i in range(25)) + "oops\n"

@@ -76,6 +76,7 @@ def test_the_log_always_fits(
         ({"rotate": "0s"}, "rotate: .* more than zero"),
         ({"bytes_per_day": 0}, "bytes_per_day: expected more than 0, got 0"),
         ({"bytes_per_day": math.inf}, "bytes_per_day: "),
+        ({"bytes_per_day": 1e300, "spare_cycles": 1e300}, "bytes_per_day, age, spare_cycles: so"),
         ({"spare_cycles": 0.5}, "spare_cycles: expected 1 or more, got 0.5"),
         ({"fill": 0}, "fill: expected more than 0"),
         ({"fill": 0.95}, "fill: .* at most 0.9, from where on the oldest go"),

@@ -204,6 +204,7 @@ class TestRoundTrip:
             assert copy.import_parquet(tmp_path / "out").files == done.files
             assert stored(copy, {row[0] for row in rows}) == series(rows)
             assert db.export_parquet(tmp_path / "even", rows_per_file=500).messages == 1000
+            assert len(db.export_parquet(tmp_path / "one", rows_per_file=1 << 70).files) == 1
             assert len(names(tmp_path / "even")) == 2
 
     def test_nothing(self, tmp_path: Path, db: topicdb.Database) -> None:

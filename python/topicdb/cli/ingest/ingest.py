@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 import topicdb
 from topicdb.cli.errors import UserError, message_of
-from topicdb.cli.ingest.batches import Batches
+from topicdb.cli.ingest.batches import Batches, Row
 from topicdb.cli.ingest.lines import LineError, Lines
 from topicdb.cli.ingest.mapping import Mapping
 from topicdb.cli.ingest.records import Format, Records, open_records
@@ -20,6 +20,7 @@ from topicdb.cli.progress import Meter
 from topicdb.types import Durability
 
 _NOTES_MAX = 10
+_OWN = "$topicdb/"
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ def ingest(source: Source, target: Target, batch_rows: int, *, skip_bad: bool) -
             repeat = target.repeat or not knows
             batches = Batches(database, batch_rows, repeat=repeat, raw=target.raw)
             with Meter(lines.total_bytes) as meter:
-                work = _Ingest(batches, lines, meter, target.durability)
+                has_times = database.schema["timestamp_bytes"] > 0
+                work = _Ingest(batches, lines, meter, target.durability, has_times=has_times)
                 work.run(records, source.mapping, skip_bad)
             _close(database, work.counts, target.durability)
     return work.counts
@@ -131,15 +133,25 @@ def _is_file(file: BinaryIO) -> bool:
 
 
 class _Ingest:
-    """Fills a batch, stores it when it is full, and counts. Not thread-safe."""
+    """Fills a batch, stores it when it is full, and counts. Not thread-safe.
+
+    ``has_times``: whether the database keeps timestamps.
+    """
 
     def __init__(
-        self, batches: Batches, lines: Lines, meter: Meter, durability: Durability
+        self,
+        batches: Batches,
+        lines: Lines,
+        meter: Meter,
+        durability: Durability,
+        *,
+        has_times: bool,
     ) -> None:
         self._batches = batches
         self._lines = lines
         self._meter = meter
         self._durability = durability
+        self._has_times = has_times
         self._batch_last_line = 0
         self.counts = Counts()
 
@@ -163,6 +175,7 @@ class _Ingest:
             line, fields = next(records)
             try:
                 row = mapping.row(fields)
+                self._check(row)
             except ValueError as error:
                 raise LineError(line, message_of(error)) from error
         except StopIteration:
@@ -175,7 +188,17 @@ class _Ingest:
         self._add(line, row)
         return True
 
-    def _add(self, line: int, row: tuple[str, int | None, bytes]) -> None:
+    def _check(self, row: Row) -> None:
+        """Raises ValueError for a message that the database would refuse, and its batch with it."""
+        topic, timestamp, _ = row
+        if topic.startswith(_OWN):
+            raise ValueError(f"topic {topic!r}: topics under {_OWN} are TopicDB's own")
+        if timestamp and not self._has_times:
+            raise ValueError(
+                f"timestamp {timestamp}: a database with timestamp_bytes=0 knows no time but 0"
+            )
+
+    def _add(self, line: int, row: Row) -> None:
         self._batch_last_line = line
         if self._batches.add(row):
             self._store()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import re
 from collections.abc import Sequence
 from decimal import Decimal
@@ -195,6 +196,8 @@ def _number(value: Any, what: str) -> Decimal | None:
             f"{what}: {value!r} is no time; expected a number or ISO 8601 with a zone, "
             "such as '2026-01-31T14:02:00Z'"
         )
+    if isinstance(value, float) and not math.isfinite(value):  # JSON has numbers such as 1e400
+        raise ValueError(f"{what}: a number that large is no time")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return Decimal(str(value))
     raise ValueError(f"{what}: expected a number or text, got {_json(value).decode()[:80]}")
