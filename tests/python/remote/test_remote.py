@@ -274,6 +274,7 @@ def test_a_transaction_that_is_left_holds_up_nobody(
 
 def test_an_error_of_a_change_ends_the_transaction(db: topicdb.Database) -> None:
     tx = db.transaction(shard=0)
+    tx.write("waits", 1, b"")
     bad: Any
     for bad in (
         lambda: tx.write("a/#", 1, b""),
@@ -282,6 +283,9 @@ def test_an_error_of_a_change_ends_the_transaction(db: topicdb.Database) -> None
         lambda: tx.write("a", 1, "text"),  # type: ignore[arg-type]
         lambda: tx.delete("$topicdb/#"),
         lambda: tx.delete("a", 5, 4),
+        lambda: tx.require("a/#", 1, b""),
+        lambda: tx.get("a/#"),
+        lambda: tx.scan("a/#/b"),
     ):
         with pytest.raises((ValueError, TypeError)):
             bad()

@@ -218,6 +218,7 @@ class RemoteTransaction:
 
     def get(self, topic: str, timestamp: int) -> bytes | None:
         """Returns the value of a message, or None if there is none."""
+        _core.check_topic(topic)  # here, since an error of the server ends the transaction
         value: bytes | None = self._call("transaction.get", self._taken(), topic, timestamp)
         return value
 
