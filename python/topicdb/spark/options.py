@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import topicdb
 from topicdb import _core
-from topicdb.times import time_us
+from topicdb.times import time_us, timeout_us
 
 Use: TypeAlias = Literal["batch", "stream", "write"]
 Serials: TypeAlias = "dict[int, int]"
@@ -81,6 +81,12 @@ def _number(text: str) -> int:
     if not text.strip().isdecimal() or not 1 <= int(text) < _NUMBER_MAX:
         raise ValueError("expected a whole number, at least 1")
     return int(text)
+
+
+def _seconds(text: str) -> int:
+    seconds = _number(text)
+    timeout_us(seconds, what="the time")  # now, not when the tasks are done and it commits
+    return seconds
 
 
 def _flag(text: str) -> bool:
@@ -205,7 +211,7 @@ OPTIONS = (
         "60",
         _WRITE,
         "what a commit waits for processes that have shards open for writing",
-        _number,
+        _seconds,
     ),
     Option("checkpointLocation", "text", "", _WRITE, "Spark's own, of streams", str),
     Option(

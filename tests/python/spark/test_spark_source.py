@@ -332,6 +332,12 @@ def test_bad_options_are_named(given: dict[str, str], message: str) -> None:
         options.batch_options({"path": "x", **given})
 
 
+@pytest.mark.parametrize("seconds", ["0", "1.5", "1000000000", "99999999999999999"])
+def test_a_commit_timeout_that_cannot_be_is_told_before_the_job(seconds: str) -> None:
+    with pytest.raises(ValueError, match=f"option commitTimeout='{seconds}': "):
+        options.write_options({"path": "x", "commitTimeout": seconds})
+
+
 def test_stream_options_that_exclude_each_other() -> None:
     for given in (
         {"maxMessagesPerTrigger": "1", "maxBytesPerTrigger": "1"},
