@@ -346,17 +346,28 @@ def _as_messages(source: Source, first: int, batch: pa.RecordBatch) -> pa.Record
         else:
             columns.append(column.cast(field.type))
     if source.about is not None and source.about.properties:
-        columns[2] = _stored(columns[1], columns[2], batch)
+        columns[2] = _stored(source, first, columns[1], columns[2], batch)
     return pa.RecordBatch.from_arrays(columns, schema=message_schema())
 
 
-def _stored(times: pa.Array, values: pa.Array, batch: pa.RecordBatch) -> pa.Array:
-    """Returns values with their properties, as they are to be stored."""
+def _stored(
+    source: Source, first: int, times: pa.Array, values: pa.Array, batch: pa.RecordBatch
+) -> pa.Array:
+    """Returns values with their properties, as they are to be stored.
+
+    Raises ValueError, naming the row, for properties that no message can have.
+    """
     found = [values.to_pylist(), times.cast(pa.int64()).to_pylist()]
     for name in Properties._fields:
         column = batch.column(name)
         found.append((column.cast(pa.int64()) if name == "received" else column).to_pylist())
-    return pa.array([_stored_one(*row) for row in zip(*found, strict=True)], pa.binary())
+    stored = []
+    for number, row in enumerate(zip(*found, strict=True)):
+        try:
+            stored.append(_stored_one(*row))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{source.path}: row {first + number}: {error}") from error
+    return pa.array(stored, pa.binary())
 
 
 def _stored_one(

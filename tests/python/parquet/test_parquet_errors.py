@@ -14,6 +14,7 @@ from support import Child, run_child
 
 import topicdb
 from topicdb import parquet
+from topicdb.replay import Envelope
 
 
 class TestImportFails:
@@ -54,6 +55,25 @@ class TestImportFails:
             "row 1: column 'timestamp': ",
         ),
     }
+
+    @pytest.mark.parametrize(
+        ("name", "value"), [("qos", -1), ("message_expiry_s", -1), ("subscription_ids", [-1])]
+    )
+    def test_properties_that_cannot_be(
+        self, tmp_path: Path, db: topicdb.Database, name: str, value: object
+    ) -> None:
+        with topicdb.open(tmp_path / "from") as source:
+            source.append([("a", 1, Envelope(b"v", qos=1).encode())] * 3, raw=True)
+            source.export_parquet(tmp_path / "good.parquet", properties=True)
+        table = pq.read_table(tmp_path / "good.parquet")
+        rows = table.to_pylist()
+        rows[2][name] = value
+        file = tmp_path / "bad.parquet"
+        pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), file)
+        with pytest.raises(ValueError, match=rf"bad\.parquet: row 2: {name}") as caught:
+            db.import_parquet(file)
+        assert type(caught.value) is ValueError
+        assert db.scan().count() == 0
 
     @pytest.mark.parametrize("case", [*COLUMNS, *CELLS])
     def test_bad_files(self, tmp_path: Path, db: topicdb.Database, case: str) -> None:
