@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import logging
 import os
 import threading
 import weakref
@@ -13,6 +14,23 @@ from typing import Any
 from topicdb import _core
 from topicdb.arguments import has_arrow
 from topicdb.types import Receipt
+
+_logger = logging.getLogger(__name__)
+
+
+def fulfil(future: Future[Receipt], outcome: Receipt | BaseException) -> None:
+    """Gives a future its receipt or its error.
+
+    ``Future`` passes on what a callback raises that is no Exception, such as the SystemExit of
+    ``sys.exit``. That would end the thread, and futures behind this one would wait for ever.
+    """
+    try:
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+    except BaseException:
+        _logger.exception("a callback of an append ended with an error")
 
 
 class Completer:
@@ -87,10 +105,7 @@ class Completer:
             for token, outcome in outcomes:
                 with self._lock:
                     future = self._futures.pop(token)
-                if isinstance(outcome, BaseException):
-                    future.set_exception(outcome)
-                else:
-                    future.set_result(outcome)
+                fulfil(future, outcome)
             with self._lock:
                 if self._retired and not self._futures:
                     return

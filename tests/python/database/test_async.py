@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +190,19 @@ def test_done_callbacks_may_append(db: Database) -> None:
     db.append_async([("a", 1, b"")]).add_done_callback(go_on)
     assert finished.wait(PATIENCE_S)
     assert db.scan().count() == 2
+
+
+def test_a_callback_that_exits_holds_up_no_other_future(db: Database) -> None:
+    called = threading.Event()
+
+    def leave(_: Future[Receipt]) -> None:
+        called.set()
+        sys.exit(1)
+
+    with suppress(SystemExit):  # if it is done already, the callback is called here
+        db.append_async([("a", 1, b"")]).add_done_callback(leave)
+    assert called.wait(PATIENCE_S)
+    assert db.append_async([("a", 2, b"")]).result(PATIENCE_S).count == 1
 
 
 def test_after_a_fork(db: Database) -> None:

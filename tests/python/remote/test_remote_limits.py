@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,17 @@ def test_small_appends_go_together_as_far_as_the_server_takes_them(
         with pytest.raises(topicdb.QuotaError, match="50000 bytes"):
             too_large.result(PATIENCE_S)
         assert [message.timestamp for message in db.scan("a")] == list(range(401))
+
+
+def test_a_callback_that_exits_holds_up_no_other_future(
+    db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = hold_appends(monkeypatch)
+    first = db.append_async([("a", 1, b"")])
+    first.add_done_callback(lambda _: sys.exit(1))
+    go.set()
+    first.result(PATIENCE_S)
+    assert db.append_async([("a", 2, b"")]).result(PATIENCE_S).count == 1
 
 
 def test_a_subscription_that_is_left_is_closed(

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from topicdb import _core
+from topicdb.database.completions import fulfil
 from topicdb.errors import UnavailableError
 from topicdb.follow.waiting import wait_for
 from topicdb.remote.client.connection import Connection
@@ -268,13 +269,11 @@ class Appender:
             more = [ids] if any(ids) else []
             told = self._connection.call("append_async", some[0].durability, counts, data, *more)
             for number, is_error, outcome in told:
-                if is_error:
-                    some[number].future.set_exception(unpacked(outcome))
-                else:
-                    some[number].future.set_result(record_of(Receipt, outcome))
+                found = unpacked(outcome) if is_error else record_of(Receipt, outcome)
+                fulfil(some[number].future, found)
         except Exception as error:
             for queued in self._put_back(some, error):
-                queued.future.set_exception(error)
+                fulfil(queued.future, error)
 
     def _put_back(self, sent: list[_Queued], error: Exception) -> list[_Queued]:
         """Queues appends again that may be repeated, and returns those whose outcome is unknown."""
