@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from topicdb import _core
+from topicdb.arguments import wrong_type
 from topicdb.closing import first_error
 from topicdb.engine import Engine, TransactionEngine
 from topicdb.transaction import Transaction, begun
@@ -24,7 +25,9 @@ _ESCAPES = str.maketrans({c: f"%{ord(c):02X}" for c in "%/+#\0"})
 
 
 def escape(name: str) -> str:
-    """Returns ``name`` as one level of a topic."""
+    """Returns ``name`` as one level of a topic. Raises TypeError if it is no text."""
+    if not isinstance(name, str):
+        raise wrong_type("name", "str", name)
     return name.translate(_ESCAPES)
 
 

@@ -250,6 +250,12 @@ PLAIN: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda db: db.set_retention(["#"]),
         "retention: expected a mapping of topic filters to ages or Retention, got list",
     ),
+    "map": (lambda db: db.map(5), "name: expected str, got int"),
+    "consumer": (lambda db: db.consumer(b"c"), "name: expected str, got bytes"),
+    "group": (lambda db: db.group(None), "name: expected str, got NoneType"),
+    "session": (lambda db: db.session(5), "name: expected str, got int"),
+    "drop_consumer": (lambda db: db.drop_consumer(5), "name: expected str, got int"),
+    "drop_slab": (lambda db: db.drop_slab("#"), "slab: expected Slab, got str"),
     "budget": (lambda db: untyped.QueueBudget("x"), "total_bytes: expected int, got str"),
 }
 

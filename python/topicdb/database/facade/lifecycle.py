@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Literal
 
 from topicdb._core import Slab
+from topicdb.arguments import wrong_type
 from topicdb.engine import Engine
 from topicdb.lifecycle import retention as lifecycle
 from topicdb.lifecycle.retention import (
@@ -74,6 +75,8 @@ class Lifecycle:
 
         Raises ValueError if it is of the current generation, NotFoundError if it is gone.
         """
+        if not isinstance(slab, Slab):
+            raise wrong_type("slab", "Slab", slab)
         self._core.drop_slab(slab.shard, slab.retention_class, slab.generation)
 
     def expire(self, now: TimeLike | None = None) -> list[Slab]:
