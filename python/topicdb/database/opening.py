@@ -113,6 +113,8 @@ def open(
     """
     if mode not in ("rw", "r"):
         raise ValueError(f"mode: expected 'rw' or 'r', got {mode!r}")
+    if quota_trim is not None and quota_trim != quota_trim:  # NaN: never reached, nothing went
+        raise ValueError("quota_trim: expected a part of the quota, up to 1, or None, got nan")
     quota = _quota(quota_bytes)
     where = settled_path(path)
     options = _core.OpenOptions()

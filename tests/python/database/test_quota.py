@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 
@@ -75,6 +76,13 @@ def test_a_higher_quota_or_none_lets_go_on(db_path: Path) -> None:
     for quota in (1 << 30, None):
         with topicdb.open(db_path, quota_bytes=quota) as db:
             db.append([("a", 0, b"")])
+
+
+@pytest.mark.parametrize("trim", [math.nan, -0.1, 1.1])
+def test_bad_trims(db_path: Path, trim: float) -> None:
+    with pytest.raises(ValueError, match="quota_trim"):
+        topicdb.open(db_path, quota_bytes="1GB", quota_trim=trim)
+    assert not db_path.exists()
 
 
 @pytest.mark.parametrize("quota", [0, -1, 2**64, "1000", "1 XB", 1.5])
