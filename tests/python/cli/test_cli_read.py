@@ -128,6 +128,17 @@ class TestScan:
         assert "Is a directory" in error_of("scan", filled, "--to", taken)
         assert {path.name for path in tmp_path.iterdir()} == {taken.name, filled.name}
 
+    @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+    def test_closed_streams(self, tmp_path: Path, closed: str) -> None:
+        file = tmp_path / "in.json"
+        file.write_text('{"topic": "a", "value": "1"}\n')
+        path = tmp_path / "db"
+        for words in (["ingest", path, file], ["info", path]):
+            command = ["sh", "-c", f'exec "$0" "$@" {closed}', COMMAND, *map(str, words)]
+            done = subprocess.run(command, capture_output=True, timeout=CHILD_TIMEOUT_S)
+            assert (done.returncode, done.stderr) == (0, b"")
+        assert len(stored(path)) == 1
+
     def test_closed_pipe(self, many: Path) -> None:
         with started("scan", many) as process:
             assert process.stdout is not None
