@@ -110,8 +110,8 @@ class Client:
     """One connection of one token, with the handles that it has open. Thread-safe.
 
     ``Clients`` makes it at the first call of the connection. It ends with the connection, or when
-    it was silent for too long. ``seen_at`` is when a call last began or ended, on the monotonic
-    clock in seconds.
+    it was silent for too long. ``has_lease``: a call lasts as long as the connection, and others
+    come all the time to say that the client is there.
     """
 
     def __init__(self, name: str, share: Share, numbers: Iterator[int]) -> None:
@@ -121,16 +121,30 @@ class Client:
         self._lock = threading.Lock()
         self._handles: dict[int, Handle] = {}
         self._ended = False
-        self.seen_at = time.monotonic()
+        self._calls = 0
+        self._seen_at = time.monotonic()  # when a call last began or ended
+        self.has_lease = False
 
     def begin_call(self) -> None:
         """Counts a call, or raises QuotaError if too many of the token run."""
-        self.seen_at = time.monotonic()
+        self._seen_at = time.monotonic()
         self.share.begin_call()
+        with self._lock:
+            self._calls += 1
 
     def end_call(self) -> None:
-        self.seen_at = time.monotonic()
+        with self._lock:
+            self._seen_at = time.monotonic()
+            self._calls -= 1
         self.share.end_call()
+
+    def is_silent_since(self, time_s: float) -> bool:
+        """Returns whether it made no call since then, by the monotonic clock in seconds.
+
+        A client without a lease is not silent while it reads a long scan.
+        """
+        with self._lock:
+            return self._seen_at < time_s and (self.has_lease or self._calls == 0)
 
     def keep(self, handle: AnyHandle) -> int:
         """Takes over a handle, and returns the number under which ``get`` finds it.
@@ -228,7 +242,7 @@ class Clients:
     def end_silent(self) -> None:
         """Ends the clients that made no call for ``client_timeout_s``."""
         since = time.monotonic() - self._limits.client_timeout_s
-        self._end(lambda client: client.seen_at < since)
+        self._end(lambda client: client.is_silent_since(since))
 
     def end_all(self) -> None:
         """Ends all clients."""

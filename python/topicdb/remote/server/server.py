@@ -231,6 +231,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
         """Lasts as long as the connection; at its end it ends what the client has open."""
         empty = pa.RecordBatch.from_pylist([], schema=SCHEMA)
         client = call.caller.client
+        client.has_lease = True
         try:
             with self._faults.as_flight("connection"):
                 yield empty, b""
