@@ -12,9 +12,9 @@ They are stored under TopicDB's own topics, as maps are:
   messages lost. If several shards have a place of the key in this epoch, the last place counts.
 
 So a transaction of any shard can store a place, together with what else it writes. Every owner has
-an epoch of its own. An epoch begins with the fences, so that an open transaction of an earlier
-owner can no longer commit, and then stores the state. Whatever is interrupted in between, the
-places of the last complete epoch hold.
+an epoch of its own. An epoch begins with the fences, the one in the home shard first, so that an
+open transaction of an earlier owner can no longer commit. Then it stores the state. Whatever is
+interrupted in between, the places of the last complete epoch hold.
 """
 
 from __future__ import annotations
@@ -97,17 +97,17 @@ class Positions:
         ``made``: what to keep if the name is new. Raises NotFoundError if the name is new and it is
         None.
         """
-        state = self._load()
+        if made is None and self._load() is None:
+            raise self.missing()
+        epoch, state = self._fence_off_others()
         if state is None:
             if made is None:
                 raise self.missing()
             serials = serials_now(self._core, made["filters"])
             lost = {str(shard): [serial, 0] for shard, serial in serials.items()}
             state = {"epoch": 0, "kept": dict(made), "places": {}, "lost": lost}
-        fence = max(state["epoch"], self._fence()) + 1
-        self._raise_fences(fence)
         places, self.losses = self._places(state)
-        self._begin_epoch(fence, state["kept"], places, self.losses)
+        self._begin_epoch(epoch, state["kept"], places, self.losses)
         return state["kept"], places
 
     def _places(self, state: Mapping[str, Any]) -> tuple[dict[str, Place], LossCount]:
@@ -153,10 +153,8 @@ class Positions:
         ``losses`` counts from then on. No transaction that is still open can store a place any
         more. Raises ConflictError if the name has another owner now.
         """
-        self._own_state()
-        fence = max(self._epoch, self._fence()) + 1
-        self._raise_fences(fence)
-        self._begin_epoch(fence, kept, places, losses)
+        epoch, _ = self._fence_off_others(owned=True)
+        self._begin_epoch(epoch, kept, places, losses)
         self.losses = losses
 
     def reread(self) -> dict[str, Place]:
@@ -165,18 +163,12 @@ class Positions:
         No transaction that is still open can store others any more. Raises ConflictError if the
         name has another owner now.
         """
-        state = self._own_state()
-        fence = max(self._epoch, self._fence()) + 1
-        self._raise_fences(fence)
-        places, losses = self._places(state)
-        self._begin_epoch(fence, state["kept"], places, losses)
-        return places
-
-    def _own_state(self) -> dict[str, Any]:
-        state = self._load()
-        if state is None or state["epoch"] != self._epoch:
+        epoch, state = self._fence_off_others(owned=True)
+        if state is None:
             raise self.lost()
-        return state
+        places, losses = self._places(state)
+        self._begin_epoch(epoch, state["kept"], places, losses)
+        return places
 
     def save(self, places: Mapping[str, Place]) -> None:
         """Stores places in a transaction of their own.
@@ -235,11 +227,57 @@ class Positions:
         fences = stored(self._core, self._prefix + "fence")
         return max((int(_FENCE.unpack(value)[0]) for _, value in fences), default=0)
 
-    def _raise_fences(self, epoch: int) -> None:
+    def _fence_off_others(self, *, owned: bool = False) -> tuple[int, dict[str, Any] | None]:
+        """Raises the fences of all shards; returns the epoch that may begin, and the state.
+
+        No transaction of an earlier owner can store a place any more. The fence in the home shard
+        goes first. It decides who comes first if several clients do this at once, so that no two
+        have the same epoch.
+
+        ``owned``: raise ConflictError, and change nothing, if the name has another owner. Also
+        raises ConflictError if a later owner raises fences meanwhile.
+        """
+        while (fenced := self._fence_home(owned)) is None:
+            pass  # another client was faster: what it has stored counts
+        epoch, state = fenced
         for shard in self._shards:
-            with self._begun(shard) as transaction:
-                transaction.write(self._prefix + "fence", 0, _FENCE.pack(epoch), reserved=True)
+            while shard != self.home and not self._raise_fence(shard, epoch):
+                pass
+        return epoch, state
+
+    def _fence_home(self, owned: bool) -> tuple[int, dict[str, Any] | None] | None:
+        """Raises the fence of the home shard; None if another client did so at the same time."""
+        highest = self._fence()
+        with self._begun(self.home) as transaction:
+            fence = transaction.get(self._prefix + "fence", 0)
+            value = transaction.get(self._prefix + "state", 0)
+            state = None if value is None else _state_of(value)
+            if owned and (state is None or state["epoch"] != self._epoch):
+                raise self.lost()
+            known = 0 if fence is None else _FENCE.unpack(fence)[0]
+            epoch = max(highest, known, 0 if state is None else state["epoch"]) + 1
+            transaction.write(self._prefix + "fence", 0, _FENCE.pack(epoch), reserved=True)
+            try:
                 transaction.commit()
+            except _core.ConflictError:
+                return None
+        return epoch, state
+
+    def _raise_fence(self, shard: int, epoch: int) -> bool:
+        """Raises the fence of another shard; False if something else was written at the same time.
+
+        Raises ConflictError if a later owner has raised it.
+        """
+        with self._begun(shard) as transaction:
+            fence = transaction.get(self._prefix + "fence", 0)
+            if fence is not None and _FENCE.unpack(fence)[0] >= epoch:
+                raise self.lost()
+            transaction.write(self._prefix + "fence", 0, _FENCE.pack(epoch), reserved=True)
+            try:
+                transaction.commit()
+            except _core.ConflictError:
+                return False
+        return True
 
     def _stored(self) -> Iterator[tuple[str, int, Place, int, int]]:
         """Gives key, epoch, place, the commit up to which drops are counted, and messages lost."""

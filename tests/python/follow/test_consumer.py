@@ -22,6 +22,7 @@ from support import PATIENCE_S
 
 import topicdb
 from topicdb import Place
+from topicdb.follow.positions import Positions
 
 
 @pytest.fixture
@@ -294,6 +295,57 @@ def test_a_consumer_that_was_taken_over_elsewhere_moves_nothing(db: topicdb.Data
             client.close()
     with db.consumer("etl", "a/#") as third:
         assert drain(third) == []
+
+
+def test_of_two_clients_at_once_the_later_one_has_it(
+    db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(db, 0, 10)
+    original = Positions._fence
+    with serving(db) as server:
+        early, late = topicdb.connect(server.url), topicdb.connect(server.url)
+        faster: list[topicdb.Consumer] = []
+
+        def fence(self: Positions) -> int:
+            highest = original(self)
+            if not faster:  # another client takes the name between reading and writing
+                monkeypatch.setattr(Positions, "_fence", original)
+                faster.append(late.consumer("etl", "a/#", takeover=True))
+            return highest
+
+        monkeypatch.setattr(Positions, "_fence", fence)
+        slower = early.consumer("etl", "a/#", takeover=True)
+        with pytest.raises(LOST):
+            assert drain(faster[0]) == [*range(10)]
+        assert drain(slower) == [*range(10)]
+        for client in (early, late):
+            client.close()
+
+
+def test_who_is_overtaken_takes_no_shard_from_the_later_owner(
+    db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Positions._raise_fence
+    with serving(db) as server:
+        early, late = topicdb.connect(server.url), topicdb.connect(server.url)
+        owners: list[topicdb.Consumer] = []
+
+        def raise_fence(self: Positions, shard: int, epoch: int) -> bool:
+            if not owners:  # another client takes the name when one shard has its fence
+                monkeypatch.setattr(Positions, "_raise_fence", original)
+                owners.append(late.consumer("etl", "a/#", takeover=True))
+            return original(self, shard, epoch)
+
+        monkeypatch.setattr(Positions, "_raise_fence", raise_fence)
+        with pytest.raises(topicdb.ConflictError, match="taken over"):
+            early.consumer("etl", "a/#", takeover=True)
+        for shard in range(3):
+            fill(db, shard, shard + 1)
+            batch = owners[0].poll(timeout=PATIENCE_S)
+            with late.transaction(shard=shard) as transaction:
+                owners[0].ack(batch, transaction)
+        for client in (early, late):
+            client.close()
 
 
 def test_seek(db: topicdb.Database) -> None:
