@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 
 namespace topicdb {
 
@@ -19,13 +20,23 @@ bool Sealer::IsDue(const Sealable* sealable) const {
 void Sealer::Enqueue(Sealable* sealable) {
   if (stopping_ || IsDue(sealable)) return;
   due_.push_back(sealable);
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   changed_.NotifyAll();
 }
 
-void Sealer::Wake(Sealable* sealable) {
+bool Sealer::StartThread() {
+  if (thread_.joinable()) return true;
+  try {
+    thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
+
+bool Sealer::Wake(Sealable* sealable) {
   const MutexLock lock(mutex_);
   Enqueue(sealable);
+  return stopping_ || StartThread();
 }
 
 void Sealer::Forget(Sealable* sealable) {

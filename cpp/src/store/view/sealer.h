@@ -34,9 +34,10 @@ class Sealer {
   Sealer(const Sealer&) = delete;
   Sealer& operator=(const Sealer&) = delete;
 
-  // Makes the thread call sealable->SealDue soon, and starts the thread if it does not run. The
-  // caller must call Forget before `sealable` is destroyed.
-  void Wake(Sealable* sealable) TOPICDB_EXCLUDES(mutex_);
+  // Makes the thread call sealable->SealDue soon, and starts the thread if it does not run. Returns
+  // false if the system gives no more threads: the next call tries again. The caller must call
+  // Forget before `sealable` is destroyed.
+  bool Wake(Sealable* sealable) TOPICDB_EXCLUDES(mutex_);
   // Returns when the thread is done with `sealable`. Nobody may wake `sealable` any more.
   void Forget(Sealable* sealable) TOPICDB_EXCLUDES(mutex_, run_mutex_);
   // Ends the thread after its current step. From then on, Wake does nothing.
@@ -58,6 +59,8 @@ class Sealer {
 
   // Adds `sealable` behind the others that are due, unless it is there already.
   void Enqueue(Sealable* sealable) TOPICDB_REQUIRES(mutex_);
+  // Starts the thread unless it runs. Returns false if the system gives no more threads.
+  bool StartThread() TOPICDB_REQUIRES(mutex_);
   // Returns whether `sealable` is in due_.
   bool IsDue(const Sealable* sealable) const TOPICDB_REQUIRES(mutex_);
 

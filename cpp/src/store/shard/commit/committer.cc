@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <new>
+#include <utility>
 
 #include "topicdb/topic.h"
 
@@ -63,12 +66,33 @@ std::unique_ptr<CommitBuilder> Committer::NewBuilder(const ExpectedWrites& expec
 }
 
 void Committer::CommitGroup(std::span<ShardCommit* const> group) {
+  std::vector<ShardCommit*> over;
+  try {
+    over.reserve(group.size());
+    CommitEach(group, &over);
+  } catch (const std::exception& error) {
+    const MutexLock lock(shard_.mutex);
+    const bool lacks_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+    const Status fault = StorageFault("committing to " + shard_.Name() + ": " +
+                                      (lacks_memory ? "there is not enough memory" : error.what()));
+    // What is in memory and what is on disk may differ now.
+    if (std::exchange(is_writing_, false)) shard_.Poison(fault);
+    for (ShardCommit* commit : group) {
+      if (std::find(over.begin(), over.end(), commit) != over.end()) continue;
+      commit->status = fault;
+      commit->written = false;
+    }
+  }
+}
+
+void Committer::CommitEach(std::span<ShardCommit* const> group, std::vector<ShardCommit*>* over) {
   sealing_.WaitForRoom();
   const MutexLock lock(shard_.mutex);
   std::vector<ShardCommit*> built;
   auto builder = NewBuilder(Expect(group));
   const auto write_built = [&]() TOPICDB_REQUIRES(shard_.mutex) {
     WriteBuilt(builder.get(), built);
+    over->insert(over->end(), built.begin(), built.end());
     built.clear();
     builder = NewBuilder({});
   };
@@ -84,6 +108,7 @@ void Committer::CommitGroup(std::span<ShardCommit* const> group) {
       write_built();
       usable = shard_.CheckWritable();
       commit->status = usable.ok() ? CommitStaged(commit, left) : usable;
+      over->push_back(commit);
       builder = NewBuilder({});
       --left;
       continue;
@@ -99,7 +124,10 @@ void Committer::CommitGroup(std::span<ShardCommit* const> group) {
       usable = shard_.CheckWritable();
       commit->status = usable;
     }
-    if (!commit->status.ok() || IsRepeated(commit)) continue;
+    if (!commit->status.ok() || IsRepeated(commit)) {
+      over->push_back(commit);
+      continue;
+    }
     built.push_back(commit);
     commit->status = builder->Add(commit);
     if (commit->status.ok()) continue;
@@ -107,6 +135,7 @@ void Committer::CommitGroup(std::span<ShardCommit* const> group) {
     for (ShardCommit* other : built) {
       other->status = commit->status;
       other->written = false;
+      over->push_back(other);
     }
     built.clear();
     builder = NewBuilder({});
@@ -129,6 +158,11 @@ Status Committer::CommitStaged(ShardCommit* commit, std::size_t left) {
 
 void Committer::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> commits) {
   if (builder->empty()) return;
+  WriteAndShow(builder, commits);
+  is_writing_ = false;
+}
+
+void Committer::WriteAndShow(CommitBuilder* builder, std::span<ShardCommit* const> commits) {
   bool logged = true;
   const Status status = WriteBatch(builder, &logged);
   if (!status.ok()) {
@@ -169,6 +203,7 @@ void Committer::WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const>
 
 Status Committer::WriteBatch(CommitBuilder* builder, bool* logged) {
   TOPICDB_RETURN_IF_ERROR(builder->Finish(logged));
+  is_writing_ = true;  // until WriteBuilt returns
   const auto durability = *logged ? rocks::EntryDurability::kLog : rocks::EntryDurability::kMemory;
   auto saved = shard_.PutClock(builder->batch());
   const Status status =

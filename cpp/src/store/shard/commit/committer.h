@@ -57,8 +57,13 @@ class Committer {
   std::int64_t clock_ahead_us() const { return clock_ahead_us_; }
 
  private:
-  // Commits a group of commits in their order. The queue calls it.
+  // Commits a group of commits in their order, and sets the outcome of each. The queue calls it. It
+  // throws nothing: the queue would wait for ever for a caller that has left it.
   void CommitGroup(std::span<ShardCommit* const> group) TOPICDB_EXCLUDES(shard_.mutex);
+  // Does the work of CommitGroup. Adds the commits whose outcome is set to `over`. Throws
+  // std::bad_alloc if memory is short.
+  void CommitEach(std::span<ShardCommit* const> group, std::vector<ShardCommit*>* over)
+      TOPICDB_EXCLUDES(shard_.mutex);
 
   std::unique_ptr<CommitBuilder> NewBuilder(const ExpectedWrites& expected)
       TOPICDB_REQUIRES(shard_.mutex);
@@ -69,8 +74,11 @@ class Committer {
   // `left` commits: this one, and those behind it in its group.
   Status CommitStaged(ShardCommit* commit, std::size_t left) TOPICDB_REQUIRES(shard_.mutex);
   // Writes the batch of the builder, which has these commits, and makes it visible. Sets the
-  // outcome of the commits if the write fails.
+  // outcome of the commits if the write fails. Does nothing if the batch is empty.
   void WriteBuilt(CommitBuilder* builder, std::span<ShardCommit* const> commits)
+      TOPICDB_REQUIRES(shard_.mutex);
+  // Does the work of WriteBuilt for a batch that is not empty.
+  void WriteAndShow(CommitBuilder* builder, std::span<ShardCommit* const> commits)
       TOPICDB_REQUIRES(shard_.mutex);
   // Finishes the batch of the builder, and writes it. Sets `logged` to whether it is in the log.
   Status WriteBatch(CommitBuilder* builder, bool* logged) TOPICDB_REQUIRES(shard_.mutex);
@@ -87,6 +95,8 @@ class Committer {
   ShardJobs& jobs_;
   const std::unique_ptr<AppendIds> append_ids_;  // thread-safe; empty in a read-only shard
   std::atomic<std::int64_t> clock_ahead_us_{0};
+  // Whether a batch may be written that is not visible yet.
+  bool is_writing_ TOPICDB_GUARDED_BY(shard_.mutex) = false;
   CommitQueue<ShardCommit> queue_;  // last: its thread ends before anything else goes
 };
 

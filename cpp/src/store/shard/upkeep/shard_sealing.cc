@@ -1,6 +1,7 @@
 #include "store/shard/upkeep/shard_sealing.h"
 
 #include <algorithm>
+#include <new>
 
 #include "rocks/rocks_compat.h"
 
@@ -51,8 +52,7 @@ void ShardSealing::WaitForRoom() {
           return state.fresh_bytes / kFreshPatience > limits.fresh_bytes_max ||
                  state.fresh_blocks / kFreshPatience > limits.fresh_blocks_max;
         });
-    if (!too_much) return;
-    Wake();
+    if (!too_much || !Wake()) return;
     shard_.environment->sealer->WaitForStep();
   }
 }
@@ -104,7 +104,12 @@ Status ShardSealing::SealAll() {
 }
 
 Result<bool> ShardSealing::SealOnce(const Slab& slab, SealScope scope) {
-  Result<bool> sealed = SealStep(slab, scope);
+  Result<bool> sealed = false;
+  try {
+    sealed = SealStep(slab, scope);
+  } catch (const std::bad_alloc&) {  // nobody could catch it in the sealer's thread
+    sealed = StorageFault("sealing " + shard_.Name() + ": there is not enough memory");
+  }
   has_failed_ = !sealed.ok();
   {
     const MutexLock lock(shard_.mutex);

@@ -15,8 +15,9 @@ class ShardSealing : public Sealable {
  public:
   explicit ShardSealing(ShardState& shard) : shard_(shard) {}
 
-  // Makes the sealer's thread call SealDue soon.
-  void Wake() { shard_.environment->sealer->Wake(this); }
+  // Makes the sealer's thread call SealDue soon. Returns false if there is no thread, because the
+  // system gives no more.
+  bool Wake() { return shard_.environment->sealer->Wake(this); }
   // Returns when the thread is done with this shard. Nobody may call Wake any more.
   void Forget() { shard_.environment->sealer->Forget(this); }
   // Returns whether the sealer's thread seals this shard, or is about to.
@@ -36,7 +37,7 @@ class ShardSealing : public Sealable {
   // Returns whether a slab has enough fresh bytes for Close to seal them.
   bool HasMuchFresh() const;
   // Waits while a current slab has more than twice the fresh blocks that it should have. Does not
-  // wait once sealing has failed or the sealer has stopped.
+  // wait once sealing has failed or the sealer has stopped, or if it has no thread.
   void WaitForRoom() TOPICDB_EXCLUDES(shard_.mutex);
   // Returns the outcome of the last step.
   Status status() const TOPICDB_REQUIRES(shard_.mutex) { return status_; }
