@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -39,6 +40,21 @@ TEST(Parallel, TheFirstErrorIsGivenAndNothingRunsOn) {
   });
   EXPECT_EQ(status.message(), "task 7");
   EXPECT_EQ(running, 0);
+}
+
+TEST(Parallel, WhatATaskThrowsComesToTheCallerWhenNothingRunsAnyMore) {
+  for (const std::size_t tasks : {1, 2, 100}) {
+    std::atomic<int> running = 0;
+    const auto run = [&](std::size_t task) {
+      ++running;
+      std::this_thread::yield();
+      --running;
+      if (task % 2 == 0) throw std::bad_alloc();
+      return Status::Ok();
+    };
+    EXPECT_THROW(RunInParallel(tasks, run).IgnoreError(), std::bad_alloc);
+    EXPECT_EQ(running, 0);
+  }
 }
 
 TEST(Parallel, TasksAfterAnErrorAreLeftOut) {
