@@ -117,8 +117,9 @@ py::object NewBatch(const std::vector<MessageView>& messages,
   }
   batch->Reserve(messages.size(), topic_bytes, value_bytes);
   for (std::size_t row = 0; row < messages.size(); ++row) {
-    batch->Append(messages[row],
-                  serials.has_value() ? serials->at(static_cast<py::ssize_t>(row)) : 0);
+    batch->Append(messages[row], serials.has_value()
+                                     ? Serial{serials->at(static_cast<py::ssize_t>(row))}
+                                     : kNoSerial);
   }
   return WrapBatch(batch);
 }

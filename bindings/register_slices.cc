@@ -9,7 +9,7 @@ namespace py = pybind11;
 namespace {
 
 using OptionalTime = std::optional<std::int64_t>;
-using Serials = std::map<std::uint32_t, std::uint64_t>;
+using Serials = std::map<std::uint32_t, Serial>;
 
 std::vector<Slice> Slices(const Database& self, const Filters& filters, OptionalTime start,
                           OptionalTime end, Serials after, Serials until, std::uint64_t bytes_max) {
@@ -31,7 +31,7 @@ py::object NewTail(const Database& self, const Filters& filters, Serials after, 
 }
 
 CommitSpan MeasureLog(const Database& self, std::uint32_t shard, const Filters& filters,
-                      std::uint64_t after, std::optional<std::uint64_t> until, OptionalTime start,
+                      Serial after, std::optional<Serial> until, OptionalTime start,
                       std::size_t rows_max, std::size_t bytes_max, bool whole_blocks) {
   const std::vector<Filter> parsed = ParseFilters(filters);
   return Unwrap(WithoutGil([&] {

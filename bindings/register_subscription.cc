@@ -18,7 +18,9 @@ struct PySubscription {
   std::shared_ptr<Subscription> subscription;
 };
 
-using Places = std::map<std::uint32_t, std::pair<std::uint64_t, std::uint32_t>>;
+using PlacePair = std::pair<Serial, std::uint32_t>;  // of a CommitPlace
+using Places = std::map<std::uint32_t, PlacePair>;
+using Counted = std::map<std::uint32_t, Serial>;
 
 // Returns whether this is Python's main thread. Signals come to it alone, so other threads need not
 // look for them.
@@ -88,8 +90,7 @@ py::dict InfoOf(const PySubscription& self) {
 PySubscription Subscribe(const Database& self, const Filters& filters,
                          const std::optional<Places>& places, std::int64_t start_us,
                          std::uint64_t messages, std::uint64_t bytes,
-                         std::pair<std::uint32_t, std::uint32_t> part,
-                         const std::map<std::uint32_t, std::uint64_t>& counted) {
+                         std::pair<std::uint32_t, std::uint32_t> part, const Counted& counted) {
   const std::vector<Filter> parsed = ParseFilters(filters);
   SubscribeFrom from;
   from.start_us = start_us;
@@ -111,8 +112,7 @@ py::dict PlacesAt(const Database& self, const Filters& filters, std::int64_t sta
 }
 
 std::uint64_t CountDropped(const Database& self, std::uint32_t shard, const Filters& filters,
-                           std::int64_t start_us, std::pair<std::uint64_t, std::uint32_t> place,
-                           std::uint64_t counted) {
+                           std::int64_t start_us, PlacePair place, Serial counted) {
   const std::vector<Filter> parsed = ParseFilters(filters);
   const CommitPlace from{place.first, place.second};
   return Unwrap(WithoutGil(
@@ -121,7 +121,7 @@ std::uint64_t CountDropped(const Database& self, std::uint32_t shard, const Filt
 
 // Returns (batch, rows).
 py::tuple Find(const PySubscription& self, std::uint32_t shard,
-               const std::vector<std::pair<std::uint64_t, std::uint32_t>>& places) {
+               const std::vector<PlacePair>& places) {
   std::vector<CommitPlace> wanted;
   for (const auto& [serial, row] : places) wanted.push_back({serial, row});
   std::sort(wanted.begin(), wanted.end());
@@ -182,7 +182,7 @@ void RegisterSubscribe(py::module_& module, py::class_<Database>& type) {
       });
   type.def("subscribe", &Subscribe, py::arg("filters"), py::arg("places"), py::arg("start_us"),
            py::arg("window"), py::arg("window_bytes"), py::arg("part") = std::pair(0, 1),
-           py::arg("counted") = std::map<std::uint32_t, std::uint64_t>())
+           py::arg("counted") = Counted())
       .def("count_dropped", &CountDropped, py::arg("shard"), py::arg("filters"),
            py::arg("start_us"), py::arg("place"), py::arg("counted"))
       .def("places_at", &PlacesAt, py::arg("filters"), py::arg("start_us"))

@@ -24,7 +24,7 @@ py::object NextBatch(const PyTail& self, std::size_t rows_max, std::size_t bytes
   return value == nullptr ? py::none() : WrapBatch(std::move(value));
 }
 
-std::map<std::uint32_t, std::uint64_t> Serials(const PyTail& self) {
+std::map<std::uint32_t, Serial> Serials(const PyTail& self) {
   const py::gil_scoped_release release;  // waits for a call in flight
   return self.tail->serials();
 }

@@ -2,6 +2,8 @@
 
 #include <pybind11/stl.h>
 
+#include "convert/typed_numbers.h"
+
 namespace topicdb::python {
 
 namespace py = pybind11;

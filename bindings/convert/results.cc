@@ -18,7 +18,7 @@ namespace py = pybind11;
 namespace {
 
 // Returns {shard: serial}.
-py::object SerialsOf(const std::vector<std::pair<std::uint32_t, std::uint64_t>>& serials) {
+py::object SerialsOf(const std::vector<std::pair<std::uint32_t, Serial>>& serials) {
   py::dict found;
   for (const auto& [shard, serial] : serials) found[py::int_(shard)] = serial;
   return found;
@@ -96,8 +96,8 @@ Slice Record<Slice>::Take(py::handle record) {
   slice.slab.shard = TakeField<std::uint32_t>(record, "shard");
   slice.retention_class = TakeField<std::string>(record, "retention_class");
   slice.slab.generation = TakeField<Generation>(record, "generation");
-  slice.after = TakeField<std::uint64_t>(record, "after");
-  slice.until = TakeField<std::uint64_t>(record, "until");
+  slice.after = TakeField<Serial>(record, "after");
+  slice.until = TakeField<Serial>(record, "until");
   slice.range.start = TakeField<std::optional<std::int64_t>>(record, "start");
   slice.range.end = TakeField<std::optional<std::int64_t>>(record, "end");
   slice.messages = TakeField<std::uint64_t>(record, "messages");

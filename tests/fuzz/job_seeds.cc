@@ -17,7 +17,7 @@ void Write(const std::string& directory, const std::string& name, char kind,
 }
 
 StagedFile ExampleFile() {
-  StagedPart part{2, 1, "a-2-1.pages", 12'345, 0, 0, 0, {}};
+  StagedPart part{2, RetentionClassId{1}, "a-2-1.pages", 12'345, 0, 0, 0, {}};
   StagedBlock block{
       kStagedPagesMin + 7, false,   30, 900, 5, 70, {{1, "a/b"}, {1, "a/c"}, {3, "x"}}, "entry",
       "directory",         "filter"};
@@ -37,9 +37,12 @@ int main(int count, char** arguments) {
   Write(directory, "staged", 0, EncodeStagedFile(ExampleFile()));
   Write(directory, "intent", 1,
         EncodeIntent({{1, 2}, "job", "query", 7, {0, 2}, {"a.staged", "b.staged"}, 60, 2, {}}));
-  Write(directory, "outcome", 2, EncodeOutcome({300, true}));
+  Write(directory, "outcome", 2, EncodeOutcome({Serial{300}, true}));
   Write(directory, "placement", 3,
-        Encode(columnar::Placement{
-            kStagedPagesMin + 9, 300, 1'000, {{1, 7, {}}, {4, 8, {{"a/b", 9}}}}}));
+        Encode(
+            columnar::Placement{kStagedPagesMin + 9,
+                                Serial{300},
+                                1'000,
+                                {{1, StreamId{7}, {}}, {4, StreamId{8}, {{"a/b", StreamId{9}}}}}}));
   return 0;
 }

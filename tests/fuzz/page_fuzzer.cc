@@ -54,8 +54,8 @@ void CheckPackedBody(std::string_view input) {
   header.runs = given.Little<std::uint32_t>();
   header.extent.first_time = static_cast<std::int64_t>(given.Little<std::uint64_t>());
   header.extent.last_time = static_cast<std::int64_t>(given.Little<std::uint64_t>());
-  header.extent.first_serial = given.Little<std::uint64_t>();
-  header.extent.last_serial = given.Little<std::uint64_t>();
+  header.extent.first_serial = Serial{given.Little<std::uint64_t>()};
+  header.extent.last_serial = Serial{given.Little<std::uint64_t>()};
   given.Little<std::uint32_t>();
   header.value_bytes = given.Little<std::uint32_t>();
   header.body_bytes = static_cast<std::uint32_t>(body.size());
@@ -69,7 +69,7 @@ void CheckPackedBody(std::string_view input) {
 
 bool IsPossible(const Extent& extent) {
   return extent.first_time >= 0 && extent.first_time <= extent.last_time &&
-         extent.first_serial > 0 && extent.first_serial <= extent.last_serial;
+         extent.first_serial > kNoSerial && extent.first_serial <= extent.last_serial;
 }
 
 // Expects that a record that was decoded is encoded to bytes that give the same record.

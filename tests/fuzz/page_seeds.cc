@@ -58,20 +58,21 @@ void WriteRecords(SeedWriter* seeds) {
   entry.codec = PageCodec::kZstd;
   entry.rows = 1'000;
   entry.pages = 3;
-  entry.extent = {5, 1'000'000, 7, 300};
+  entry.extent = {5, 1'000'000, Serial{7}, Serial{300}};
   entry.bytes = 40'000;
   entry.streams = std::string(32, '\x5a');
   seeds->Write(FuzzTarget::kBlockEntry, Encode(entry));
   seeds->Write(FuzzTarget::kDirectory,
-               Encode(Directory{{500, {5, 9, 7, 8}, StreamId{1}, "a/b"},
-                                {500, {6, 1'000, 9, 300}, StreamId{2}, "a/c"}}));
+               Encode(Directory{{500, {5, 9, Serial{7}, Serial{8}}, StreamId{1}, "a/b"},
+                                {500, {6, 1'000, Serial{9}, Serial{300}}, StreamId{2}, "a/c"}}));
   seeds->Write(FuzzTarget::kDeletedRows, Encode(DeletedRows{0, 1, 300, 70'000}));
   seeds->Write(FuzzTarget::kFilter, EncodeFilter(std::string(32, '\xa5')));
   TopicListBuilder topics;
   topics.Add(StreamId{1}, "a/b", 0, 9);
   topics.Add(StreamId{1}, "a/c", 1, 1'000);
   topics.Add(StreamId{300}, "b", 1, 6);
-  seeds->Write(FuzzTarget::kTopicList, topics.Build(1'000, 2, {5, 1'000, 7, 300}).value());
+  const Extent extent{5, 1'000, Serial{7}, Serial{300}};
+  seeds->Write(FuzzTarget::kTopicList, topics.Build(1'000, 2, extent).value());
 }
 
 }  // namespace

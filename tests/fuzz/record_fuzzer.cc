@@ -78,7 +78,7 @@ void CheckRecord(std::string_view bytes) {
 
 // The first bytes of the input are the key.
 void CheckDelete(std::string_view bytes) {
-  const std::size_t key_size = meta::DeleteKey(0, 0).size();
+  const std::size_t key_size = meta::DeleteKey(kNoSerial, 0).size();
   if (bytes.size() < key_size) return;
   meta::DeleteRecord record;
   if (!meta::Decode(bytes.substr(0, key_size), bytes.substr(key_size), &record)) return;

@@ -52,28 +52,28 @@ void WriteTokens(Seeds* seeds) {
   seeds->WriteChecked(FuzzRecord::kStream, Stream{{4}, slab, StreamId{7}, "#", "m/+/cpu"}.Encode());
   Iterator iterator{{4}, slab, StreamId{7}, "m/+/cpu", {}, 5'000};
   seeds->WriteChecked(FuzzRecord::kIterator, iterator.Encode());
-  iterator.position = {Position::Kind::kAfterMessage, 9, 300, 2, ""};
+  iterator.position = {Position::Kind::kAfterMessage, 9, Serial{300}, 2, ""};
   seeds->WriteChecked(FuzzRecord::kIterator, iterator.Encode());
-  iterator.position = {Position::Kind::kAfterKey, 0, 0, 0, "words"};
+  iterator.position = {Position::Kind::kAfterKey, 0, kNoSerial, 0, "words"};
   seeds->WriteChecked(FuzzRecord::kIterator, iterator.Encode());
 }
 
 void WriteRecords(Seeds* seeds) {
   seeds->Write(FuzzRecord::kIdentity, meta::Encode(meta::Identity{{1, 2}, 3}));
-  seeds->Write(FuzzRecord::kCommitState, meta::Encode(meta::CommitState{5, 6, 7}));
+  seeds->Write(FuzzRecord::kCommitState, meta::Encode(meta::CommitState{Serial{5}, 6, Serial{7}}));
   meta::SlabRecord slab;
   seeds->Write(FuzzRecord::kSlab, meta::Encode(slab));
   slab.keep_last = 3;
   seeds->Write(FuzzRecord::kSlab, meta::Encode(slab));
   seeds->Write(FuzzRecord::kCounters, meta::Encode(meta::SlabCounters{1, 2, 3, 4}));
   meta::JobRecord job;
-  job.last = {3, 10, 12, 1'000, {0, 2}};
-  job.earlier = {{2, 8, 9, 900, {1}}};
+  job.last = {3, Serial{10}, Serial{12}, 1'000, {0, 2}};
+  job.earlier = {{2, Serial{8}, Serial{9}, 900, {1}}};
   seeds->Write(FuzzRecord::kJob, meta::Encode(job));
   meta::DeleteRecord record;
   record.keys.filter = Filter::Parse("a/#").value();
   record.keys.range = {5, std::nullopt};
-  seeds->Write(FuzzRecord::kDelete, meta::DeleteKey(7, 1) + meta::Encode(record));
+  seeds->Write(FuzzRecord::kDelete, meta::DeleteKey(Serial{7}, 1) + meta::Encode(record));
   std::string topics;
   meta::AppendSampleTopic(&topics, "a/b");
   meta::AppendSampleTopic(&topics, "c");
@@ -108,7 +108,7 @@ void WriteSkipstream(Seeds* seeds) {
   skipstream::AppendWords(&suffix, words);
   seeds->Write(FuzzRecord::kSuffix, suffix);
   std::string value;
-  skipstream::AppendValueHeader(&value, 300, 2);
+  skipstream::AppendValueHeader(&value, Serial{300}, 2);
   seeds->Write(FuzzRecord::kValue, value + "value");
 }
 

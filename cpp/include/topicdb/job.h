@@ -21,6 +21,7 @@
 
 #include "topicdb/message.h"
 #include "topicdb/status.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -82,9 +83,9 @@ struct JobCommit {
 
 // What CommitJob did.
 struct JobReceipt {
-  // The last serial of the job in each shard that has applied it, by shard. It is 0 if another
-  // process has removed the files of the applied job before this one could read the serial.
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> serials;
+  // The last serial of the job in each shard that has applied it, by shard. It is kNoSerial if
+  // another process has removed the files of the applied job before this one could read the serial.
+  std::vector<std::pair<std::uint32_t, Serial>> serials;
   std::uint64_t messages = 0;
   // Shards that another process has open and that have not applied the job yet. That process will
   // apply it, or whoever opens the shards next: the job is committed.
@@ -110,8 +111,8 @@ struct JobInfo {
   std::uint32_t shard = 0;
   std::string sequence;
   std::uint64_t number = 0;  // 0: `sequence` is the name of a job that has no sequence
-  std::uint64_t first_serial = 0;
-  std::uint64_t last_serial = 0;
+  Serial first_serial;
+  Serial last_serial;
   std::uint64_t messages = 0;   // in this shard
   std::uint64_t malformed = 0;  // of the whole job
   std::int64_t applied_at_us = 0;

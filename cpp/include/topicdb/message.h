@@ -4,7 +4,6 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +13,7 @@
 
 #include "topicdb/byte_buffer.h"
 #include "topicdb/options.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -34,19 +34,19 @@ struct MessageView {
 // The place of a message among those that were committed to a shard: the commit, and the number of
 // the message in it.
 struct CommitPlace {
-  std::uint64_t serial = 0;
+  Serial serial;
   std::uint32_t index = 0;
   auto operator<=>(const CommitPlace&) const = default;
 };
 // Returns the place where the messages begin that were committed after `serial`.
-inline CommitPlace BehindCommit(std::uint64_t serial) {
-  return {serial + (serial < std::numeric_limits<std::uint64_t>::max() ? 1 : 0), 0};
+inline CommitPlace BehindCommit(Serial serial) {
+  return {serial < kLastSerial ? serial.Next() : kLastSerial, 0};
 }
 
 // What an append has stored.
 struct Receipt {
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> serials;  // (shard, serial), by shard
-  std::uint64_t count = 0;                                       // messages
+  std::vector<std::pair<std::uint32_t, Serial>> serials;  // (shard, serial), by shard
+  std::uint64_t count = 0;                                // messages
   Durability durability = Durability::kOs;
   bool repeated = false;  // an append with the same id had stored all of it before
 };
@@ -80,8 +80,11 @@ class Batch {
     return Slice(value_bytes(), value_offsets(), row);
   }
   bool keeps_serials() const { return keeps_serials_; }
-  // Returns 0 if the batch keeps no serials, or if a transaction has yet to commit the message.
-  std::uint64_t serial(std::size_t row) const { return keeps_serials_ ? serials_[row] : 0; }
+  // Returns kNoSerial if the batch keeps no serials, or if a transaction has yet to commit the
+  // message.
+  Serial serial(std::size_t row) const {
+    return keeps_serials_ ? Serial{serials_[row]} : kNoSerial;
+  }
   MessageView message(std::size_t row) const { return {topic(row), timestamp(row), value(row)}; }
 
   std::span<const std::int32_t> topic_offsets() const { return topic_offsets_; }
@@ -90,7 +93,8 @@ class Batch {
   std::span<const std::int32_t> value_offsets() const {
     return owner_ == nullptr ? std::span<const std::int32_t>(value_offsets_) : borrowed_offsets_;
   }
-  // Empty if the batch keeps no serials.
+  // Returns the serials as plain numbers, so that arrays can point into them. Empty if the batch
+  // keeps no serials.
   std::span<const std::uint64_t> serials() const { return serials_; }
   // The bytes that value_offsets() point into.
   std::string_view value_bytes() const {
@@ -106,11 +110,11 @@ class Batch {
   // Makes room for `rows` more messages with this many bytes in all.
   void Reserve(std::size_t rows, std::size_t topic_bytes, std::size_t value_bytes);
   // Copies a message into the batch. REQUIRES: Fits(message.topic.size(), message.value.size())
-  void Append(const MessageView& message, std::uint64_t serial);
+  void Append(const MessageView& message, Serial serial);
 
   // These two fill an empty batch without copying the values. Call AppendKey for each message, then
   // BorrowValues once with the n + 1 offsets of the values in `bytes`. `owner` keeps both alive.
-  void AppendKey(std::string_view topic, std::int64_t timestamp, std::uint64_t serial);
+  void AppendKey(std::string_view topic, std::int64_t timestamp, Serial serial);
   void BorrowValues(std::shared_ptr<const void> owner, std::span<const std::int32_t> offsets,
                     std::string_view bytes);
 

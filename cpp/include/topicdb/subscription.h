@@ -36,7 +36,7 @@ struct SubscribeFrom {
   // For each shard: drops of generations up to this commit are no loss, or were counted already.
   // For a shard that is not named, all drops count if `places` names it with a place behind its
   // beginning. Otherwise only those from now on count.
-  std::map<std::uint32_t, std::uint64_t> counted;
+  std::map<std::uint32_t, Serial> counted;
 };
 
 // The most that may be on its way to a subscriber: delivered, and not acknowledged.
@@ -56,7 +56,7 @@ struct Loss {
   std::uint32_t shard = 0;
   std::string retention_class;
   Generation generation;
-  std::uint64_t serial = 0;    // of the commit that dropped it
+  Serial serial;               // of the commit that dropped it
   std::uint64_t messages = 0;  // that were not delivered, at most
 };
 

@@ -10,6 +10,7 @@
 #include "topicdb/interrupt.h"
 #include "topicdb/message.h"
 #include "topicdb/status.h"
+#include "topicdb/types/numbers.h"
 #include "topicdb/types/read.h"
 
 namespace topicdb {
@@ -20,10 +21,10 @@ class TailImpl;
 struct TailOptions {
   // For each shard: the tail skips commits up to this one. It reads shards that are not named from
   // their oldest message on.
-  std::map<std::uint32_t, std::uint64_t> after;
+  std::map<std::uint32_t, Serial> after;
   // For each shard: the tail stops after this commit. Once every shard has such a commit and is
   // read up to it, Next returns null without waiting.
-  std::map<std::uint32_t, std::uint64_t> until;
+  std::map<std::uint32_t, Serial> until;
 };
 
 // Gives every stored message that matches, and then those that are committed, each once. In each
@@ -48,7 +49,7 @@ class Tail {
                                             const InterruptCheck& interrupted = nullptr);
   // Returns for each shard the last commit up to which Next has given every message. Another tail
   // continues there with these numbers as TailOptions::after.
-  std::map<std::uint32_t, std::uint64_t> serials() const;
+  std::map<std::uint32_t, Serial> serials() const;
   // Frees what the tail holds. Later calls of Next return kClosed. May be repeated.
   void Close();
 

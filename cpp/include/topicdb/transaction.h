@@ -20,10 +20,10 @@ namespace topicdb {
 struct ConflictItem {
   std::string filter;  // a topic filter, or a topic
   TimeRange range;
-  // Of the commit that changed it. 0: the shard does not remember that any more, for example
-  // because the transaction was open for too long, too much was changed, or a generation was
-  // dropped.
-  std::uint64_t serial = 0;
+  // Of the commit that changed it. kNoSerial: the shard does not remember that any more, for
+  // example because the transaction was open for too long, too much was changed, or a generation
+  // was dropped.
+  Serial serial;
 };
 
 // A requirement that is not met.

@@ -45,12 +45,12 @@ std::optional<KnownAppend> AppendIds::Find(std::string_view id) const {
   return found->second;
 }
 
-std::vector<std::uint64_t> AppendIds::ForgottenAfter(std::size_t more) const {
+std::vector<Serial> AppendIds::ForgottenAfter(std::size_t more) const {
   const MutexLock lock(mutex_);
   const std::size_t all = by_serial_.size() + more;
   const std::size_t forgotten =
       all <= kAppendIdsMax ? 0 : std::min(all - kAppendIdsMax, by_serial_.size());
-  std::vector<std::uint64_t> serials;
+  std::vector<Serial> serials;
   for (std::size_t i = 0; i < forgotten; ++i) serials.push_back(by_serial_[i]->second.serial);
   return serials;
 }

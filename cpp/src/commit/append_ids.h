@@ -19,6 +19,7 @@
 #include "base/thread/mutex.h"
 #include "topicdb/message.h"
 #include "topicdb/status.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -42,7 +43,7 @@ struct AppendId {
 
 // What a shard remembers of an append that it has stored.
 struct KnownAppend {
-  std::uint64_t serial = 0;    // of its commit in this shard
+  Serial serial;               // of its commit in this shard
   std::uint64_t messages = 0;  // in all shards
   AppendDigest digest{};
   bool operator==(const KnownAppend&) const = default;
@@ -58,7 +59,7 @@ class AppendIds {
   // Returns what is known of an append, or nothing if its id was never stored or is forgotten.
   std::optional<KnownAppend> Find(std::string_view id) const TOPICDB_EXCLUDES(mutex_);
   // Returns the serials of the ids that will be forgotten when `more` ids are added.
-  std::vector<std::uint64_t> ForgottenAfter(std::size_t more) const TOPICDB_EXCLUDES(mutex_);
+  std::vector<Serial> ForgottenAfter(std::size_t more) const TOPICDB_EXCLUDES(mutex_);
   // Adds an id, and forgets the oldest one if there are too many.
   // REQUIRES: its serial is greater than all others
   void Add(const std::string& id, const KnownAppend& known) TOPICDB_EXCLUDES(mutex_);

@@ -25,21 +25,20 @@ std::string LiteralPrefix(const Filter& filter) {
 
 }  // namespace
 
-void ConflictMemory::CountEntry(std::uint64_t serial) {
+void ConflictMemory::CountEntry(Serial serial) {
   current_.last_serial = serial;
   ++current_.entries;
   if (current_.entries >= entries_max_ / 2) Age();
 }
 
-void ConflictMemory::RecordWrite(std::string_view topic, std::int64_t timestamp,
-                                 std::uint64_t serial) {
+void ConflictMemory::RecordWrite(std::string_view topic, std::int64_t timestamp, Serial serial) {
   auto found = current_.writes.find(topic);
   if (found == current_.writes.end()) found = current_.writes.try_emplace(std::string(topic)).first;
   found->second.push_back({timestamp, serial});
   CountEntry(serial);
 }
 
-void ConflictMemory::RecordDelete(const KeyRange& keys, std::uint64_t serial) {
+void ConflictMemory::RecordDelete(const KeyRange& keys, Serial serial) {
   if (IsPoint(keys)) return RecordWrite(keys.filter.text(), *keys.range.end - 1, serial);
   current_.deletes.push_back({keys, serial});
   CountEntry(serial);
@@ -51,14 +50,14 @@ void ConflictMemory::Age() {
   current_ = {};
 }
 
-void ConflictMemory::Clear(std::uint64_t serial) {
+void ConflictMemory::Clear(Serial serial) {
   forgotten_ = std::max(forgotten_, serial);
   if (old_.entries > 0) old_ = {};
   if (current_.entries > 0) current_ = {};
 }
 
-std::uint64_t ConflictMemory::FindIn(const Half& half, const KeyRange& keys, std::uint64_t serial) {
-  std::uint64_t found = 0;
+Serial ConflictMemory::FindIn(const Half& half, const KeyRange& keys, Serial serial) {
+  Serial found;
   if (half.last_serial <= serial) return found;
   const auto look_at = [&](const std::vector<Write>& writes) {
     for (auto write = writes.rbegin(); write != writes.rend() && write->serial > serial; ++write) {
@@ -84,7 +83,7 @@ std::uint64_t ConflictMemory::FindIn(const Half& half, const KeyRange& keys, std
   return found;
 }
 
-std::uint64_t ConflictMemory::FindChange(const KeyRange& keys, std::uint64_t serial) const {
+Serial ConflictMemory::FindChange(const KeyRange& keys, Serial serial) const {
   return std::max(FindIn(old_, keys, serial), FindIn(current_, keys, serial));
 }
 

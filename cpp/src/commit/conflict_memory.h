@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "topicdb/topic.h"
+#include "topicdb/types/numbers.h"
 #include "topicdb/types/ranges.h"
 
 namespace topicdb {
@@ -30,18 +31,18 @@ class ConflictMemory {
 
   // Add a message or a delete of a commit. REQUIRES (RecordWrite, RecordDelete): serials do not
   // fall from call to call
-  void RecordWrite(std::string_view topic, std::int64_t timestamp, std::uint64_t serial);
-  void RecordDelete(const KeyRange& keys, std::uint64_t serial);
+  void RecordWrite(std::string_view topic, std::int64_t timestamp, Serial serial);
+  void RecordDelete(const KeyRange& keys, Serial serial);
   // Forgets what was recorded before the last call of Age. The caller calls it once in each window.
   void Age();
   // Forgets everything. From then on, transactions that began before commit `serial` are refused.
-  void Clear(std::uint64_t serial);
+  void Clear(Serial serial);
 
   // Returns whether some commits after `serial` are forgotten.
-  bool Forgot(std::uint64_t serial) const { return serial < forgotten_; }
-  // Returns the last commit after `serial` that changed something in `keys`, or 0 if there is none.
-  // REQUIRES: !Forgot(serial)
-  std::uint64_t FindChange(const KeyRange& keys, std::uint64_t serial) const;
+  bool Forgot(Serial serial) const { return serial < forgotten_; }
+  // Returns the last commit after `serial` that changed something in `keys`, or kNoSerial if there
+  // is none. REQUIRES: !Forgot(serial)
+  Serial FindChange(const KeyRange& keys, Serial serial) const;
 
   // Returns how many messages and deletes are remembered.
   std::size_t entries() const { return current_.entries + old_.entries; }
@@ -50,30 +51,30 @@ class ConflictMemory {
   // A message that was committed; its topic is the key of Half::writes.
   struct Write {
     std::int64_t timestamp;
-    std::uint64_t serial;
+    Serial serial;
   };
   // A delete that was committed.
   struct Delete {
     KeyRange keys;
-    std::uint64_t serial;
+    Serial serial;
   };
   // What was committed between two calls of Age.
   struct Half {
     std::map<std::string, std::vector<Write>, std::less<>> writes;  // by topic
     std::vector<Delete> deletes;
     std::size_t entries = 0;
-    std::uint64_t last_serial = 0;
+    Serial last_serial;
   };
 
   // Counts an entry of current_. Forgets the older half if there are too many.
-  void CountEntry(std::uint64_t serial);
+  void CountEntry(Serial serial);
   // Does the work of FindChange for one half.
-  static std::uint64_t FindIn(const Half& half, const KeyRange& keys, std::uint64_t serial);
+  static Serial FindIn(const Half& half, const KeyRange& keys, Serial serial);
 
   const std::size_t entries_max_;
   Half current_;
   Half old_;
-  std::uint64_t forgotten_ = 0;  // commits up to this one may be missing
+  Serial forgotten_;  // commits up to this one may be missing
 };
 
 }  // namespace topicdb

@@ -24,8 +24,8 @@ struct BlockInfo {
   std::uint32_t pages = 0;
   std::int64_t first_time = 0;
   std::int64_t last_time = 0;
-  std::uint64_t first_serial = 0;
-  std::uint64_t last_serial = 0;
+  Serial first_serial;
+  Serial last_serial;
   MessageCount size;  // an estimate of the wanted messages, without deleted ones
 };
 
@@ -36,9 +36,9 @@ Result<std::vector<BlockInfo>> ListBlocks(const RocksSource& source,
 // Returns how many wanted messages of the block each commit has, by the serial of the commit. Reads
 // the pages that may hold wanted messages. Returns kCorruption if a record or a page is damaged.
 // REQUIRES: ListBlocks returned `block`
-Result<std::map<std::uint64_t, MessageCount>> CountByCommit(const RocksSource& source,
-                                                            const BlockInfo& block,
-                                                            const std::vector<ReadRequest>& any_of);
+Result<std::map<Serial, MessageCount>> CountByCommit(const RocksSource& source,
+                                                     const BlockInfo& block,
+                                                     const std::vector<ReadRequest>& any_of);
 
 // Returns a reader that reads each wanted message once, in the order in which blocks store them.
 // The reader does not sort, and keeps few pages in memory at a time.

@@ -8,13 +8,15 @@
 #include <string_view>
 #include <vector>
 
+#include "topicdb/types/numbers.h"
+
 namespace topicdb {
 
 // Orders the messages of one topic: the newest has the greatest rank. A later commit has a greater
 // serial, in whichever slab of its shard it is.
 struct MessageRank {
   std::int64_t timestamp = 0;
-  std::uint64_t serial = 0;
+  Serial serial;
   std::uint32_t index = 0;
   auto operator<=>(const MessageRank&) const = default;
 };

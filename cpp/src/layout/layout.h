@@ -20,6 +20,7 @@
 #include "layout/stream_reader.h"
 #include "topicdb/interrupt.h"
 #include "topicdb/message.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -33,7 +34,7 @@ using StreamSizes = std::map<StreamId, MessageCount>;
 
 // A message that was found by its topic and timestamp.
 struct StoredMessage {
-  std::uint64_t serial = 0;
+  Serial serial;
   std::string value;
 };
 

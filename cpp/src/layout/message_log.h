@@ -106,7 +106,7 @@ class MessageLog {
   // request, it uses streams, filter, range, masks, serial_max and memory_bytes_max.
   virtual std::unique_ptr<LogReader> NewLogReader(const RocksSource& source,
                                                   const ReadRequest& request,
-                                                  std::uint64_t serial_min) const = 0;
+                                                  Serial serial_min) const = 0;
   // Returns a step of sealing that has not begun. `state` is the state of the slab, and must
   // outlive the step.
   virtual std::unique_ptr<Sealing> NewSealing(const RocksSource& source, LayoutState* state,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -41,11 +40,11 @@ struct RocksSource {
 struct RowMask {
   Filter filter;
   TimeRange range;
-  std::uint64_t serial;
-  std::uint64_t serial_min = 0;
+  Serial serial;
+  Serial serial_min = kNoSerial;
 
   // Returns whether the mask hides a message of the commit `of_serial`.
-  bool Hides(std::string_view topic, std::int64_t timestamp, std::uint64_t of_serial) const {
+  bool Hides(std::string_view topic, std::int64_t timestamp, Serial of_serial) const {
     return of_serial <= serial && of_serial >= serial_min && Contains(range, timestamp) &&
            filter.Matches(topic);
   }
@@ -64,12 +63,12 @@ struct ReadRequest {
   Position position;
   std::vector<RowMask> masks = {};
   // The read returns no message of a later commit.
-  std::uint64_t serial_max = std::numeric_limits<std::uint64_t>::max();
+  Serial serial_max = kLastSerial;
   // Bounds the decoded messages in memory. A single message that is larger may exceed it.
   std::size_t memory_bytes_max = kReadMemoryBytes;
   // An unordered read returns no message of an earlier commit. A LogReader takes such a bound as an
   // argument instead.
-  std::uint64_t serial_min = 0;
+  Serial serial_min = kNoSerial;
   // A message may match one of these instead of `filter`. Only readers in order and LastReaders
   // use them.
   std::vector<Filter> or_filters = {};

@@ -27,8 +27,8 @@ struct Finding {
 // Says what to check, and what the slab's other records say. The check calls the functions from one
 // thread.
 struct SlabCheck {
-  bool deep = false;             // if true, reads every message, not only the records about them
-  std::uint64_t serial_max = 0;  // the serial of the last commit
+  bool deep = false;  // if true, reads every message, not only the records about them
+  Serial serial_max;  // the serial of the last commit
   // Returns the stream of a topic, or kNoStream if the slab has none for it.
   std::function<StreamId(std::string_view topic)> stream_of;
   // Returns the structure of a stream, or nothing if the slab has no such stream.

@@ -17,7 +17,7 @@ namespace topicdb {
 struct SalvagedRow {
   std::string_view topic;
   std::int64_t timestamp;
-  std::uint64_t serial;
+  Serial serial;
   std::uint32_t index;
   std::string_view value;
 };

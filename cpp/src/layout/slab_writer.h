@@ -32,8 +32,8 @@ struct PlacedMessage {
   std::span<const std::string_view> varying;  // the words at the varying levels of the structure;
                                               // empty if !Layout::needs_words()
   std::int64_t timestamp;
-  std::uint64_t serial;  // of the commit
-  std::uint32_t index;   // in the batch that is committed
+  Serial serial;        // of the commit
+  std::uint32_t index;  // in the batch that is committed
   std::string_view value;
   TopicMark* mark = nullptr;  // the mark of the topic, if the caller keeps one between messages
 };
@@ -111,7 +111,7 @@ class SlabRemover {
   // Removes the messages of this stream, topic and timestamp, and adds their number to `removed`.
   // Leaves masked messages, and messages of commits after `serial_max`.
   virtual Status RemovePoint(const PlacedMessage& place, const std::vector<RowMask>& masks,
-                             std::uint64_t serial_max, std::size_t* removed) = 0;
+                             Serial serial_max, std::size_t* removed) = 0;
   // Adds to the batch what Remove and RemovePoint have not added yet. It must be the last call.
   virtual Status Finish() = 0;
 

@@ -61,7 +61,7 @@ struct StagedBlock {
 
 // What a commit has decided about a staged block.
 struct StagedPlace {
-  std::uint64_t serial = 0;
+  Serial serial;
   std::int64_t time_shift = 0;        // added to the times in the pages
   std::span<const StreamId> streams;  // the stream of each topic of the block
 };

@@ -4,8 +4,8 @@
 
 namespace topicdb {
 
-void Batch::AppendKey(std::string_view topic, std::int64_t timestamp, std::uint64_t serial) {
-  if (keeps_serials_) serials_.push_back(serial);
+void Batch::AppendKey(std::string_view topic, std::int64_t timestamp, Serial serial) {
+  if (keeps_serials_) serials_.push_back(serial.value());
   topic_bytes_.append(topic);
   topic_offsets_.push_back(static_cast<std::int32_t>(topic_bytes_.size()));
   timestamps_.push_back(timestamp);
@@ -25,7 +25,7 @@ void Batch::Reserve(std::size_t rows, std::size_t topic_bytes, std::size_t value
   enlarge(&value_bytes_, value_bytes);
 }
 
-void Batch::Append(const MessageView& message, std::uint64_t serial) {
+void Batch::Append(const MessageView& message, Serial serial) {
   if (owner_ != nullptr) CopyBorrowed();
   AppendKey(message.topic, message.timestamp, serial);
   value_bytes_.append(message.value);

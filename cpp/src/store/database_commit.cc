@@ -129,7 +129,7 @@ struct AsyncAppend {
   std::shared_ptr<const void> owner;
   std::optional<AppendId> id;
   std::vector<Part> parts;
-  std::vector<std::uint64_t> serials;  // by part
+  std::vector<Serial> serials;  // by part
   std::vector<Status> statuses;
   std::atomic<std::size_t> waiting{0};
   std::atomic<bool> stores_any{false};

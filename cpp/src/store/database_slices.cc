@@ -10,8 +10,8 @@ namespace topicdb {
 
 namespace {
 
-std::uint64_t SerialOf(const std::map<std::uint32_t, std::uint64_t>& serials, std::uint32_t shard,
-                       std::uint64_t otherwise) {
+Serial SerialOf(const std::map<std::uint32_t, Serial>& serials, std::uint32_t shard,
+                Serial otherwise) {
   const auto found = serials.find(shard);
   return found == serials.end() ? otherwise : found->second;
 }
@@ -33,8 +33,9 @@ Result<const SlabView*> FindSlab(const ShardMoment& moment, const Slice& slice,
   }
   if (slice.until > moment.view->serial()) {
     return InvalidArgument(moment.shard->Name() + " is seen up to commit " +
-                           std::to_string(moment.view->serial()) + " here, a slice goes up to " +
-                           std::to_string(slice.until) + ": refresh() or open it again");
+                           std::to_string(moment.view->serial().value()) +
+                           " here, a slice goes up to " + std::to_string(slice.until.value()) +
+                           ": refresh() or open it again");
   }
   return found;
 }
@@ -42,13 +43,13 @@ Result<const SlabView*> FindSlab(const ShardMoment& moment, const Slice& slice,
 // Divides a slice into its runs of commits between the commits that are hidden.
 std::vector<Slice> Seen(Slice whole, const std::vector<SerialRange>& hidden) {
   std::vector<Slice> parts;
-  const auto add_until = [&](std::uint64_t until) {
+  const auto add_until = [&](Serial until) {
     if (until <= whole.after) return;
     parts.push_back(whole);
     parts.back().until = until;
   };
   for (const SerialRange& serials : hidden) {
-    add_until(std::min(whole.until, serials.first - 1));
+    add_until(std::min(whole.until, serials.first.Previous()));
     whole.after = std::max(whole.after, serials.last);
   }
   add_until(whole.until);
@@ -95,9 +96,8 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
     const std::uint32_t shard = moment.shard->index();
     Slice whole;
     whole.range = options.range;
-    whole.after = SerialOf(options.after, shard, 0);
-    whole.until =
-        std::min(moment.view->serial(), SerialOf(options.until, shard, ~std::uint64_t{0}));
+    whole.after = SerialOf(options.after, shard, kNoSerial);
+    whole.until = std::min(moment.view->serial(), SerialOf(options.until, shard, kLastSerial));
     for (const Slice& part : Seen(whole, moment.view->hidden())) {
       TOPICDB_RETURN_IF_ERROR(
           CutShard(*moment.view, reserved, filters, part, options.bytes_max, &slices));

@@ -58,7 +58,7 @@ bool ReadPosition(Decoder* decoder, Position* position) {
     case Position::Kind::kAtTime:
       break;
     case Position::Kind::kAfterMessage:
-      position->serial = decoder->Varint();
+      position->serial = Serial{decoder->Varint()};
       position->index = ReadU32(decoder, &ok);
       break;
     case Position::Kind::kAfterKey:
@@ -97,7 +97,7 @@ std::string Iterator::Encode() const {
   AppendLittle<std::uint8_t>(&bytes, static_cast<std::uint8_t>(position.kind));
   AppendVarint(&bytes, static_cast<std::uint64_t>(position.timestamp));
   if (position.kind == Position::Kind::kAfterMessage) {
-    AppendVarint(&bytes, position.serial);
+    AppendVarint(&bytes, position.serial.value());
     AppendVarint(&bytes, position.index);
   } else if (position.kind == Position::Kind::kAfterKey) {
     AppendPrefixed(&bytes, position.words);

@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kRest(1);
 
 // Returns the drops that the view of a page knows and a track does not. The track knows those up to
 // the commit `known_until`, and all that a view with the removals version `known_version` knows.
-Result<Track::Drops> DropsFor(const LogPage& page, const Shard& shard, std::uint64_t known_until,
+Result<Track::Drops> DropsFor(const LogPage& page, const Shard& shard, Serial known_until,
                               std::uint64_t known_version) {
   Track::Drops drops;
   drops.removals_version = page.span().removals_version;
@@ -219,7 +219,7 @@ bool SubscriptionHub::LiveStep(const std::shared_ptr<Shard>& shard) {
   Track* track = FindTrack(shard->index());
   std::shared_ptr<const InterestSet> interests;
   CommitPlace from;
-  std::uint64_t drops_until = 0;
+  Serial drops_until;
   std::uint64_t drops_version = 0;
   {
     const MutexLock lock(mutex_);

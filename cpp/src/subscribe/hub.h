@@ -25,13 +25,14 @@
 #include "subscribe/page_cache.h"
 #include "subscribe/track.h"
 #include "topicdb/subscription.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
 // Where a lane begins in its shard.
 struct LaneStart {
   CommitPlace place;
-  std::uint64_t counted = 0;  // see SubscribeFrom
+  Serial counted;  // see SubscribeFrom
 };
 using LaneStarts = std::map<std::uint32_t, LaneStart>;
 
@@ -77,7 +78,7 @@ class SubscriptionHub : public ViewHolder {
     SharedInterest first;                   // of the lane at `from`
     std::vector<SharedInterest> interests;  // of all lanes that are near
     std::uint64_t last_client = 0;          // the newest one when the errand began
-    std::uint64_t drops_until = 0;          // the last drop that the track knows
+    Serial drops_until;                     // the last drop that the track knows
     std::uint64_t drops_version = 0;
   };
   // A page, and the drops that its track must learn before the page is offered.

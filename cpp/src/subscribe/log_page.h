@@ -8,6 +8,7 @@
 
 #include "subscribe/interest.h"
 #include "topicdb/message.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -31,7 +32,7 @@ struct LogSpan {
   bool at_end = false;  // there was nothing behind it when it was read
   // Both are of the view that the span was read from.
   std::uint64_t removals_version = 0;
-  std::uint64_t view_serial = 0;
+  Serial view_serial;
   SharedLogRows rows;
 };
 

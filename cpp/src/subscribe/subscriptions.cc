@@ -23,13 +23,13 @@ Status CheckSubscribe(const Schema& schema, const std::vector<Filter>& filters,
   }
   if (from.start_us < 0) return InvalidArgument("start: it cannot be negative");
   if (!from.places.has_value()) return Status::Ok();
-  std::map<std::uint32_t, std::uint64_t> serials;
+  std::map<std::uint32_t, Serial> serials;
   for (const auto& [shard, place] : *from.places) serials[shard] = place.serial;
   return CheckShards("start", serials, schema.shards);
 }
 
 // Returns whether no message can stand before this place.
-bool IsTheFirst(const CommitPlace& place) { return place <= CommitPlace{1, 0}; }
+bool IsTheFirst(const CommitPlace& place) { return place <= CommitPlace{Serial{1}, 0}; }
 
 // Returns where the lanes of a subscription begin, for every open shard.
 LaneStarts StartsOf(const SubscribeFrom& from, const std::vector<ShardMoment>& moments) {
@@ -42,7 +42,7 @@ LaneStarts StartsOf(const SubscribeFrom& from, const std::vector<ShardMoment>& m
       start.place = BehindCommit(moment.view->serial());
     } else if (const auto given = from.places->find(shard); given != from.places->end()) {
       start.place = given->second;
-      if (!IsTheFirst(start.place)) start.counted = 0;
+      if (!IsTheFirst(start.place)) start.counted = kNoSerial;
     }
     if (const auto known = from.counted.find(shard); known != from.counted.end()) {
       start.counted = known->second;
@@ -97,7 +97,7 @@ Result<std::map<std::uint32_t, CommitPlace>> Subscriptions::PlacesAt(
 Result<std::uint64_t> Subscriptions::CountDropped(std::uint32_t shard,
                                                   const std::vector<Filter>& filters,
                                                   std::int64_t start_us, const CommitPlace& from,
-                                                  std::uint64_t counted) const {
+                                                  Serial counted) const {
   TOPICDB_ENTER(impl_);
   TOPICDB_ASSIGN_OR_RETURN(const auto found, impl_->shards().Find(shard));
   TOPICDB_ASSIGN_OR_RETURN(const auto drops, found->DropsBehind(counted));

@@ -80,7 +80,7 @@ Lane* Track::NextReady() const {
 }
 
 std::vector<SharedInterest> Track::InterestsNear(const Lane& lane) const {
-  const CommitPlace end{lane.place.serial + near_, lane.place.index};
+  const CommitPlace end{lane.place.serial.Next(near_), lane.place.index};
   std::map<std::uint64_t, SharedInterest> interests;
   for (auto it = FirstFrom(behind_, lane.place); it != behind_.end() && (*it)->place < end; ++it) {
     const SharedInterest& interest = (*it)->client->interest;
@@ -106,9 +106,9 @@ void Track::Learn(Drops drops) {
   drops_version_ = drops.removals_version;
 }
 
-void Track::CountLosses(Lane* lane, std::uint64_t view_serial) {
+void Track::CountLosses(Lane* lane, Serial view_serial) {
   const Interest& interest = *lane->client->interest;
-  const std::uint64_t from = PlaceOf(*lane).serial;
+  const Serial from = PlaceOf(*lane).serial;
   const auto first = std::partition_point(
       drops_.begin(), drops_.end(), [&](const auto& drop) { return drop.serial <= lane->counted; });
   for (auto drop = first; drop != drops_.end() && drop->serial <= view_serial; ++drop) {
@@ -120,7 +120,7 @@ void Track::CountLosses(Lane* lane, std::uint64_t view_serial) {
   lane->counted = std::max(lane->counted, view_serial);
 }
 
-void Track::CountLiveLosses(std::uint64_t view_serial) {
+void Track::CountLiveLosses(Serial view_serial) {
   const bool has_new = drops_until() > live_counted_;
   live_counted_ = std::max(live_counted_, view_serial);
   if (!has_new) return;
@@ -173,7 +173,7 @@ void Track::Join(Lane* lane) {
 
 std::size_t Track::ServeReady(LogPage* page, std::uint64_t client_max) {
   const LogSpan& span = page->span();
-  near_ = std::max<std::uint64_t>(span.to.serial - span.from.serial, 1);
+  near_ = std::max<std::uint64_t>(span.to.serial.StepsFrom(span.from.serial), 1);
   std::vector<Lane*> lanes;
   for (auto it = FirstFrom(ready_, span.from); it != ready_.end(); ++it) {
     const Lane& lane = **it;

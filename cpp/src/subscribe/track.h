@@ -12,6 +12,7 @@
 #include "subscribe/log_page.h"
 #include "subscribe/page_reader.h"
 #include "subscribe/subscriber.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -25,7 +26,7 @@ struct Lane {
   Track* track = nullptr;
   CommitPlace place;  // a live lane may be further: see Track::PlaceOf
   bool is_live = false;
-  std::uint64_t counted = 0;  // drops up to this serial were counted as losses
+  Serial counted;  // drops up to this serial were counted as losses
 };
 
 // A subscriber, as the hub knows it, with a lane for each shard. The hub owns it, and its mutex
@@ -89,7 +90,7 @@ class Track {
   };
   // Return the serial of the last drop that the track knows, and the removals version of the view
   // that it knows them from.
-  std::uint64_t drops_until() const { return drops_.empty() ? 0 : drops_.back().serial; }
+  Serial drops_until() const { return drops_.empty() ? kNoSerial : drops_.back().serial; }
   std::uint64_t drops_version() const { return drops_version_; }
   // Adds drops. The caller must do that before it offers the page that knows of them.
   void Learn(Drops drops);
@@ -118,9 +119,9 @@ class Track {
   void Join(Lane* lane);
   // Tells the subscriber which messages it lost by drops up to the commit `view_serial`. A lane
   // moves over a page only after that: what it was not given by then, it is never given.
-  void CountLosses(Lane* lane, std::uint64_t view_serial);
+  void CountLosses(Lane* lane, Serial view_serial);
   // Calls CountLosses for all live lanes, if there are new drops.
-  void CountLiveLosses(std::uint64_t view_serial);
+  void CountLiveLosses(Serial view_serial);
   // Puts a lane behind, at this place.
   void FallBehind(Lane* lane, const CommitPlace& place);
   // Returns the first lane that is at this place or behind it in the order of places.
@@ -138,9 +139,9 @@ class Track {
   std::shared_ptr<const InterestSet> live_interests_;  // null: they have changed
   std::vector<meta::DropRecord> drops_;                // by serial
   std::uint64_t drops_version_ = 0;
-  std::uint64_t live_counted_ = 0;  // as Lane::counted, for all live lanes
-  CommitPlace sweep_;               // lanes from here on have their turn, in the order of places
-  std::uint64_t near_ = 1;          // how many serials the last page spanned
+  Serial live_counted_;     // as Lane::counted, for all live lanes
+  CommitPlace sweep_;       // lanes from here on have their turn, in the order of places
+  std::uint64_t near_ = 1;  // how many serials the last page spanned
 };
 
 }  // namespace topicdb

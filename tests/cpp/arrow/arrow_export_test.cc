@@ -13,8 +13,8 @@ namespace {
 
 std::shared_ptr<const Batch> ExampleBatch() {
   auto batch = std::make_shared<Batch>();
-  batch->Append({"a/b", 5, "value"}, 0);
-  batch->Append({"c", 6, ""}, 0);
+  batch->Append({"a/b", 5, "value"}, kNoSerial);
+  batch->Append({"c", 6, ""}, kNoSerial);
   return batch;
 }
 
@@ -70,8 +70,8 @@ std::shared_ptr<const Batch> BatchWithProperties() {
   envelope.content_type = "text/plain";
   envelope.user_properties = {{"unit", "K"}, {"unit", "C"}};
   auto batch = std::make_shared<Batch>();
-  batch->Append({"a", 5, "plain"}, 0);
-  batch->Append({"b", 6, envelope.Encode()}, 0);
+  batch->Append({"a", 5, "plain"}, kNoSerial);
+  batch->Append({"b", 6, envelope.Encode()}, kNoSerial);
   return batch;
 }
 

@@ -5,7 +5,7 @@
 namespace topicdb {
 namespace {
 
-KnownAppend Known(std::uint64_t serial) { return {serial, 1, {}}; }
+KnownAppend Known(std::uint64_t serial) { return {Serial{serial}, 1, {}}; }
 
 TEST(AppendIds, TheLastOnesAreKnown) {
   AppendIds ids;
@@ -14,8 +14,8 @@ TEST(AppendIds, TheLastOnesAreKnown) {
   ids.Add("b", Known(4));
   EXPECT_EQ(ids.Find("a"), Known(3));
   EXPECT_TRUE(ids.ForgottenAfter(kAppendIdsMax - 2).empty());
-  EXPECT_EQ(ids.ForgottenAfter(kAppendIdsMax - 1), std::vector<std::uint64_t>{3});
-  EXPECT_EQ(ids.ForgottenAfter(2 * kAppendIdsMax), (std::vector<std::uint64_t>{3, 4}));
+  EXPECT_EQ(ids.ForgottenAfter(kAppendIdsMax - 1), std::vector<Serial>{Serial{3}});
+  EXPECT_EQ(ids.ForgottenAfter(2 * kAppendIdsMax), (std::vector<Serial>{Serial{3}, Serial{4}}));
   for (std::size_t i = 2; i <= kAppendIdsMax; ++i)
     ids.Add("more" + std::to_string(i), Known(i + 3));
   EXPECT_EQ(ids.size(), kAppendIdsMax);
@@ -54,8 +54,9 @@ TEST(AppendIds, TheDigestNeverChanges) {
 
 TEST(AppendIds, AnotherAppendIsToldByItsId) {
   const AppendId append{"some id", {1}, 2};
-  EXPECT_TRUE(CheckSameAppend(append, {7, 2, {1}}).ok());
-  for (const KnownAppend& other : {KnownAppend{7, 3, {1}}, KnownAppend{7, 2, {2}}}) {
+  EXPECT_TRUE(CheckSameAppend(append, {Serial{7}, 2, {1}}).ok());
+  for (const KnownAppend& other :
+       {KnownAppend{Serial{7}, 3, {1}}, KnownAppend{Serial{7}, 2, {2}}}) {
     const Status status = CheckSameAppend(append, other);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_NE(status.message().find("'some id'"), std::string::npos);

@@ -16,7 +16,7 @@ std::shared_ptr<Batch> BatchOf(const std::vector<std::string>& values) {
   std::int64_t time = 0;
   for (const std::string& value : values) {
     batch->Append({"t/" + std::to_string(time), time, value},
-                  100 + static_cast<std::uint64_t>(time));
+                  Serial{100 + static_cast<std::uint64_t>(time)});
     ++time;
   }
   return batch;
@@ -39,7 +39,7 @@ TEST(Payloads, OthersHavePayloadsAsValues) {
   EXPECT_EQ(payloads->value(3), "\xf5TDE");
   EXPECT_EQ(payloads->topic(3), "t/3");
   EXPECT_EQ(payloads->timestamp(3), 3);
-  EXPECT_EQ(payloads->serial(3), 103U);
+  EXPECT_EQ(payloads->serial(3), Serial{103});
   EXPECT_EQ(stored->value(1), kGolden);
 }
 
@@ -47,8 +47,8 @@ TEST(Payloads, ValuesMayBeBorrowed) {
   const std::string bytes = "xplain" + std::string(kGolden);
   const std::vector<std::int32_t> offsets{1, 6, static_cast<std::int32_t>(bytes.size())};
   auto stored = std::make_shared<Batch>();
-  stored->AppendKey("a", 1, 0);
-  stored->AppendKey("b", 2, 0);
+  stored->AppendKey("a", 1, kNoSerial);
+  stored->AppendKey("b", 2, kNoSerial);
   stored->BorrowValues(std::make_shared<int>(), offsets, bytes);
   const auto payloads = PayloadsOf(stored);
   EXPECT_EQ(payloads->value(0), "plain");

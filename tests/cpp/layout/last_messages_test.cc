@@ -34,12 +34,14 @@ TEST(LastMessages, NothingIsFoundBeforeAnythingIsOffered) {
 
 TEST(LastMessages, TimeThenCommitThenPlaceDecide) {
   LastMessages found;
-  const auto number = found.Offer("t", {5, 5, 5}, "first");
-  for (const MessageRank& older : {MessageRank{4, 9, 9}, {5, 4, 9}, {5, 5, 4}, {5, 5, 5}}) {
+  const auto number = found.Offer("t", {5, Serial{5}, 5}, "first");
+  for (const MessageRank& older :
+       {MessageRank{4, Serial{9}, 9}, {5, Serial{4}, 9}, {5, Serial{5}, 4}, {5, Serial{5}, 5}}) {
     EXPECT_EQ(found.Offer("t", older, "older"), number);
     EXPECT_EQ(found.entry(number).value, "first");
   }
-  for (const MessageRank& newer : {MessageRank{5, 5, 6}, {5, 6, 0}, {6, 0, 0}}) {
+  for (const MessageRank& newer :
+       {MessageRank{5, Serial{5}, 6}, {5, Serial{6}, 0}, {6, kNoSerial, 0}}) {
     found.Offer(number, newer, "newer");
     EXPECT_EQ(found.entry(number).rank, newer);
   }
@@ -52,7 +54,7 @@ TEST(LastMessages, KeepsValuesOfAllSizesWhateverIsOfferedAfterThem) {
   Expected expected;
   for (int i = 0; i < 20'000; ++i) {
     const std::string topic = "site/" + std::to_string(random() % 3'000);
-    const MessageRank rank{static_cast<std::int64_t>(random() % 50), 1 + random() % 3, 0};
+    const MessageRank rank{static_cast<std::int64_t>(random() % 50), Serial{1 + random() % 3}, 0};
     const std::size_t size = random() % 100 == 0 ? random() % 100'000 : random() % 40;
     const std::string value(size, static_cast<char>('a' + random() % 26));
     found.Offer(topic, rank, value);
@@ -67,8 +69,9 @@ TEST(LastMessages, OrderIsThatOfBytes) {
   Expected expected;
   for (const std::string topic :
        {"a/b", "a", "a/", "a/\xc3\xa9", "a/12345678", "a/1234567", "a/123456789", "a/12345678/x"}) {
-    found.Offer(topic, {1, 1, 1}, topic);
-    expected[topic] = {{1, 1, 1}, topic};
+    constexpr MessageRank kRank{1, Serial{1}, 1};
+    found.Offer(topic, kRank, topic);
+    expected[topic] = {kRank, topic};
   }
   ExpectSame(found, expected);
 }

@@ -84,13 +84,13 @@ TEST(Database, IteratorsGoOnFromAnyMessageOfAGroup) {
 
 TEST(Database, SerialsAndTheClockRiseOverReopening) {
   const TestDirectory directory;
-  std::uint64_t serial = 0;
+  Serial serial;
   std::int64_t clock = 0;
   for (int round = 0; round < 4; ++round) {
     const auto database = OpenOk(directory / "db");
     const Receipt receipt = AppendOk(*database, {{"a", kAssignTimestamp, "x"}},
                                      round % 2 == 0 ? Durability::kNone : Durability::kDisk);
-    EXPECT_EQ(receipt.serials.at(0).second, serial + 1);
+    EXPECT_EQ(receipt.serials.at(0).second, serial.Next());
     serial = receipt.serials.at(0).second;
     const std::int64_t now = database->GetStats()->shards.at(0).clock_us;
     EXPECT_GT(now, clock);
@@ -204,7 +204,7 @@ TEST(Database, ABadRowWritesNothing) {
   EXPECT_EQ(status.code(), Code::kTopic);
   EXPECT_NE(status.message().find("row 1"), std::string::npos);
   EXPECT_TRUE(Values(*database, "#").empty());
-  EXPECT_EQ(database->GetStats()->shards.at(0).serial, 0U);
+  EXPECT_EQ(database->GetStats()->shards.at(0).serial, kNoSerial);
 }
 
 TEST(Database, ThreadsAppendScanAndRotateTogether) {

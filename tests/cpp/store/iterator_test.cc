@@ -24,9 +24,9 @@ Iterator ExampleIterator(Position position) {
 
 TEST(Iterator, RoundTripsAndNoticesDamage) {
   const std::vector<Position> positions = {
-      {Position::Kind::kAtTime, 5, 0, 0, {}},
-      {Position::Kind::kAfterMessage, 5, 1ULL << 40, 7, {}},
-      {Position::Kind::kAfterKey, 0, 0, 0, std::string("a\0b\0", 4)}};
+      {Position::Kind::kAtTime, 5, kNoSerial, 0, {}},
+      {Position::Kind::kAfterMessage, 5, Serial{1ULL << 40}, 7, {}},
+      {Position::Kind::kAfterKey, 0, kNoSerial, 0, std::string("a\0b\0", 4)}};
   for (const Position& position : positions) {
     const Iterator iterator = ExampleIterator(position);
     EXPECT_EQ(Iterator::Decode(iterator.Encode()).value(), iterator);

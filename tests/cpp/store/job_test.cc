@@ -151,7 +151,7 @@ void ExpectHolds(const Database& database, const Rows& rows, const std::string& 
 }
 
 // Adds the messages of a tail to `rows`, and the serial of each to `serials` unless that is null.
-void ReadTail(Tail* tail, Rows* rows, std::vector<std::uint64_t>* serials = nullptr) {
+void ReadTail(Tail* tail, Rows* rows, std::vector<Serial>* serials = nullptr) {
   const PageLimits limits{1'000, 1 << 20, /*with_serials=*/true};
   while (true) {
     const auto batch = tail->Next(limits, std::chrono::microseconds(0));
@@ -238,11 +238,11 @@ TEST(Job, TheTailGivesItOnceAndInOrder) {
   // After sealing, a tail from the start gives the same.
   ASSERT_TRUE(database->Flush().ok());
   Rows again;
-  std::vector<std::uint64_t> serials;
+  std::vector<Serial> serials;
   ReadTail(database->NewTail({Filter::Parse("#").value()}, {}).value().get(), &again, &serials);
   EXPECT_EQ(ByTopic(again), ByTopic(all));
   // A tail from any place gives the messages of later commits, each topic in order.
-  for (std::uint64_t after = 1; after < 20; ++after) {
+  for (Serial after{1}; after < Serial{20}; ++after) {
     TailOptions options;
     options.after = {{0, after}, {1, after}, {2, after}};
     Rows rest;
@@ -251,7 +251,7 @@ TEST(Job, TheTailGivesItOnceAndInOrder) {
     for (std::size_t i = 0; i < again.size(); ++i) {
       if (serials[i] > after) later.push_back(again[i]);
     }
-    ASSERT_EQ(ByTopic(rest), ByTopic(later)) << after;
+    ASSERT_EQ(ByTopic(rest), ByTopic(later)) << after.value();
   }
 }
 

@@ -355,7 +355,7 @@ TEST(Subscription, TellsWhereMessagesWereDroppedBeforeTheyCame) {
   const auto subscription = Subscribe(*database, "#", {}, {100, 1 << 20});
   const auto first = subscription->Next(kPatience).value();
   ASSERT_TRUE(first.has_value());
-  ASSERT_EQ(first->next, (CommitPlace{2, 0}));
+  ASSERT_EQ(first->next, (CommitPlace{Serial{2}, 0}));
   ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
   ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{2}).ok());
   ASSERT_TRUE(subscription->Acknowledge(first->seqno).ok());
@@ -400,15 +400,16 @@ TEST(Subscription, OfAPlaceWhatWasDroppedBehindItIsLost) {
   }
   const auto database = OpenOk(directory / "db");  // the losses are known after a restart, too
   SubscribeFrom from;
-  from.places->emplace(0, CommitPlace{16, 0});
+  from.places->emplace(0, CommitPlace{Serial{16}, 0});
   EXPECT_EQ(NextLoss(*Subscribe(*database, "#", from)).messages, 500U);
   EXPECT_EQ(NextLoss(*Subscribe(*database, "+", from)).messages, 500U);
   EXPECT_EQ(Take(*Subscribe(*database, "b/#", from), 1, 10ms).size(), 0U);
-  EXPECT_EQ(
-      database->subscriptions().CountDropped(0, {Filter::Everything()}, 0, {16, 0}, 0).value(),
-      500U);
   EXPECT_EQ(database->subscriptions()
-                .CountDropped(0, {Filter::Parse("b").value()}, 0, {16, 0}, 0)
+                .CountDropped(0, {Filter::Everything()}, 0, {Serial{16}, 0}, kNoSerial)
+                .value(),
+            500U);
+  EXPECT_EQ(database->subscriptions()
+                .CountDropped(0, {Filter::Parse("b").value()}, 0, {Serial{16}, 0}, kNoSerial)
                 .value(),
             0U);
   from.counted.emplace(0, database->GetStats()->shards.front().serial);
@@ -422,7 +423,7 @@ TEST(Subscription, WhatWasDeletedIsNotLost) {
   const auto database = OpenOk(directory / "db");
   AppendGenerations(*database, "a");
   SubscribeFrom from;
-  from.places->emplace(0, CommitPlace{6, 0});
+  from.places->emplace(0, CommitPlace{Serial{6}, 0});
   ASSERT_TRUE(database->Delete(Filter::Everything(), {}).ok());
   ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
   const auto subscription = Subscribe(*database, "#", from);
@@ -493,7 +494,7 @@ TEST(Subscription, RefusesWhatCannotBe) {
   EXPECT_EQ(database->subscriptions().Subscribe(filter, {}, {1, 0}).status().code(),
             Code::kInvalidArgument);
   SubscribeFrom from;
-  from.places->emplace(7, CommitPlace{1, 0});
+  from.places->emplace(7, CommitPlace{Serial{1}, 0});
   EXPECT_EQ(database->subscriptions().Subscribe(filter, from, {}).status().code(),
             Code::kInvalidArgument);
   OpenOptions options;

@@ -37,14 +37,19 @@ static_assert(kNeverMix<RetentionClassId, BlockId>);
 static_assert(kNeverMix<Generation, StreamId>);
 static_assert(kNeverMix<Generation, BlockId>);
 static_assert(kNeverMix<StreamId, BlockId>);
+static_assert(kNeverMix<BlockId, Serial>);
+static_assert(kNeverMix<StreamId, Serial>);
+static_assert(kNeverMix<Generation, Serial>);
 static_assert(kIsExplicit<RetentionClassId, std::uint32_t>);
 static_assert(kIsExplicit<Generation, std::uint32_t>);
 static_assert(kIsExplicit<StreamId, std::uint32_t>);
 static_assert(kIsExplicit<BlockId, std::uint64_t>);
+static_assert(kIsExplicit<Serial, std::uint64_t>);
 static_assert(kIsAsSmall<RetentionClassId, std::uint32_t>);
 static_assert(kIsAsSmall<Generation, std::uint32_t>);
 static_assert(kIsAsSmall<StreamId, std::uint32_t>);
 static_assert(kIsAsSmall<BlockId, std::uint64_t>);
+static_assert(kIsAsSmall<Serial, std::uint64_t>);
 
 TEST(TypedNumber, ComparesAsItsNumberDoes) {
   EXPECT_EQ(Generation{}.value(), 0U);
@@ -60,6 +65,19 @@ TEST(TypedNumber, CountsOn) {
   Generation generation{7};
   EXPECT_EQ(++generation, Generation{8});
   EXPECT_EQ(generation, Generation{8});
+}
+
+TEST(TypedNumber, GoesBackAndMeasuresSteps) {
+  EXPECT_EQ(Generation{7}.Previous(), Generation{6});
+  EXPECT_EQ(Generation{7}.StepsFrom(Generation{7}), 0U);
+  EXPECT_EQ(Generation{7}.StepsFrom(Generation{3}), 4U);
+  EXPECT_EQ(Serial{5}.Next(kLastSerial.StepsFrom(Serial{5})), kLastSerial);
+}
+
+TEST(Serial, TheLastOneIsBehindAllOthersAndNoneBefore) {
+  EXPECT_EQ(kNoSerial, Serial{0});
+  EXPECT_GT(kLastSerial, Serial{0xffffffffffffff00});
+  EXPECT_EQ(kLastSerial.Next(), kNoSerial) << "there is no larger one";
 }
 
 TEST(TypedNumber, IsAKeyOfAHashTable) {

@@ -11,6 +11,7 @@
 #include "topicdb/message.h"
 #include "topicdb/status.h"
 #include "topicdb/topic.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -48,7 +49,7 @@ class Subscriptions {
   // on, and was given everything before `from`.
   Result<std::uint64_t> CountDropped(std::uint32_t shard, const std::vector<Filter>& filters,
                                      std::int64_t start_us, const CommitPlace& from,
-                                     std::uint64_t counted) const;
+                                     Serial counted) const;
   // Returns what all subscriptions have read.
   Result<SubscriptionStats> GetStats() const;
 

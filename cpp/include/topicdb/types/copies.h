@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "topicdb/types/numbers.h"
+
 namespace topicdb {
 
 // Says how to copy the files of a database. Table files never change once they are written. Where
@@ -31,7 +33,7 @@ struct CopyCounts {
 // Describes a snapshot that was made.
 struct SnapshotInfo {
   // Pairs of a shard and the serial of its last commit in the snapshot, in the order of shards.
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> serials;
+  std::vector<std::pair<std::uint32_t, Serial>> serials;
   CopyCounts counts;
 };
 

@@ -73,8 +73,8 @@ struct Position {
   };
   Kind kind = Kind::kAtTime;
   std::int64_t timestamp = 0;
-  std::uint64_t serial = 0;  // of the commit
-  std::uint32_t index = 0;   // of the message in its commit
+  Serial serial;            // of the commit
+  std::uint32_t index = 0;  // of the message in its commit
   std::string words;
 
   auto operator<=>(const Position&) const = default;

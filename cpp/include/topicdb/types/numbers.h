@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <type_traits>
 
 namespace topicdb {
@@ -22,6 +23,10 @@ class TypedNumber {
   constexpr Number value() const { return value_; }
   // Returns the number that comes `steps` numbers behind this one.
   constexpr TypedNumber Next(Number steps = 1) const { return TypedNumber(value_ + steps); }
+  // Returns the number that comes right before this one. REQUIRES: this is not zero
+  constexpr TypedNumber Previous() const { return TypedNumber(value_ - 1); }
+  // Returns how many steps lead from `other` to this number: other.Next(steps) is this number.
+  constexpr Number StepsFrom(TypedNumber other) const { return value_ - other.value_; }
   constexpr TypedNumber& operator++() {
     ++value_;
     return *this;
@@ -49,6 +54,12 @@ inline constexpr StreamId kNoStream;
 using BlockId = TypedNumber<struct BlockIdTag, std::uint64_t>;
 inline constexpr BlockId kNoBlock;
 
+// The number of a commit in its shard. A shard counts its commits from 1; zero means none.
+using Serial = TypedNumber<struct SerialTag, std::uint64_t>;
+inline constexpr Serial kNoSerial;
+// The largest number there can be. As an upper bound it leaves out no commit.
+inline constexpr Serial kLastSerial{std::numeric_limits<std::uint64_t>::max()};
+
 static_assert(std::is_trivially_copyable_v<RetentionClassId>);
 static_assert(sizeof(RetentionClassId) == sizeof(std::uint32_t));
 static_assert(std::is_trivially_copyable_v<Generation>);
@@ -57,6 +68,8 @@ static_assert(std::is_trivially_copyable_v<StreamId>);
 static_assert(sizeof(StreamId) == sizeof(std::uint32_t));
 static_assert(std::is_trivially_copyable_v<BlockId>);
 static_assert(sizeof(BlockId) == sizeof(std::uint64_t));
+static_assert(std::is_trivially_copyable_v<Serial>);
+static_assert(sizeof(Serial) == sizeof(std::uint64_t));
 
 }  // namespace topicdb
 

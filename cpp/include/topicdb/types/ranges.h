@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "topicdb/topic.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -37,9 +38,9 @@ struct KeyRange {
 
 // The commits of one shard after the commit `after`, up to and including `until`.
 struct CommitRange {
-  std::uint64_t after = 0;
-  std::optional<std::uint64_t> until;  // absent: the last commit there is
-  TimeRange times;                     // messages at other times do not count
+  Serial after;
+  std::optional<Serial> until;  // absent: the last commit there is
+  TimeRange times;              // messages at other times do not count
   // If true, the span may end where a block ends, once it has half of PageLimits::bytes_max. Then
   // the next read need not read that block again.
   bool whole_blocks = false;
@@ -47,7 +48,7 @@ struct CommitRange {
 
 // What Database::MeasureLog has counted: the commits of a CommitRange up to and including `until`.
 struct CommitSpan {
-  std::uint64_t until = 0;
+  Serial until;
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;  // of the topics and values of these messages
 };

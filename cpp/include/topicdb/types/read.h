@@ -11,6 +11,7 @@
 
 #include "topicdb/message.h"
 #include "topicdb/types/iterator.h"
+#include "topicdb/types/numbers.h"
 #include "topicdb/types/ranges.h"
 
 namespace topicdb {
@@ -42,8 +43,8 @@ struct ScanOptions {
 struct Slice {
   SlabId slab;
   std::string retention_class;  // its topic filter
-  std::uint64_t after = 0;
-  std::uint64_t until = 0;
+  Serial after;
+  Serial until;
   TimeRange range;
   std::uint64_t messages = 0;  // an estimate
   std::uint64_t bytes = 0;     // of the topics and values of these messages; an estimate
@@ -56,8 +57,8 @@ struct SliceOptions {
   TimeRange range;
   // For each shard, slices have only commits after `after`, up to and including `until`. A shard
   // that is absent has no such limit.
-  std::map<std::uint32_t, std::uint64_t> after;
-  std::map<std::uint32_t, std::uint64_t> until;
+  std::map<std::uint32_t, Serial> after;
+  std::map<std::uint32_t, Serial> until;
   std::uint64_t bytes_max = std::uint64_t{128} << 20;  // of a slice, roughly; at least 1
 };
 

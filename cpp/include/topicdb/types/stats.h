@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "topicdb/types/maintenance.h"
+#include "topicdb/types/numbers.h"
 #include "topicdb/types/read.h"
 
 namespace topicdb {
@@ -13,7 +14,7 @@ namespace topicdb {
 // Statistics of one open shard.
 struct ShardStats {
   std::uint32_t shard = 0;
-  std::uint64_t serial = 0;         // of the last commit
+  Serial serial;                    // of the last commit
   std::int64_t clock_us = 0;        // the last timestamp that was assigned
   std::int64_t clock_ahead_us = 0;  // how far clock_us is ahead of the clock
   std::int64_t clock_held_us = 0;   // how far the clock is ahead of the time that is believed

@@ -132,7 +132,7 @@ std::unique_ptr<LastReader> ColumnarLayout::NewLastReader(const RocksSource& sou
 
 std::unique_ptr<LogReader> ColumnarLayout::NewLogReader(const RocksSource& source,
                                                         const ReadRequest& request,
-                                                        std::uint64_t serial_min) const {
+                                                        Serial serial_min) const {
   return std::make_unique<ColumnarLogReader>(source, request, serial_min);
 }
 

@@ -41,7 +41,7 @@ class ColumnarLayout : public Layout, public MessageLog {
   std::unique_ptr<LastReader> NewLastReader(const RocksSource& source, ReadRequest request,
                                             LastMessages* found) const override;
   std::unique_ptr<LogReader> NewLogReader(const RocksSource& source, const ReadRequest& request,
-                                          std::uint64_t serial_min) const override;
+                                          Serial serial_min) const override;
 };
 
 }  // namespace topicdb::columnar

@@ -12,9 +12,9 @@ namespace topicdb::columnar {
 Result<bool> ColumnarRemover::Remove(const ReadRequest& request, std::size_t rows_max,
                                      std::size_t* removed) {
   const std::size_t removed_max = *removed + std::min(rows_max, ~std::size_t{0} - *removed);
-  return RemoveWanted(
-      {TopicSelector(request), RowSelector(request, 0), removed_max, progress(), examined_left()},
-      removed);
+  return RemoveWanted({TopicSelector(request), RowSelector(request, kNoSerial), removed_max,
+                       progress(), examined_left()},
+                      removed);
 }
 
 Result<bool> ColumnarRemover::RemoveWanted(const Call& call, std::size_t* removed) {
@@ -110,11 +110,12 @@ bool ColumnarRemover::RemoveFromPage(const Call& call, const Page& page, Deleted
 }
 
 Status ColumnarRemover::RemovePoint(const PlacedMessage& place, const std::vector<RowMask>& masks,
-                                    std::uint64_t serial_max, std::size_t* removed) {
+                                    Serial serial_max, std::size_t* removed) {
   TOPICDB_ASSIGN_OR_RETURN(Filter topic, Filter::Parse(place.topic));
   const ReadRequest request = PointRequest(place, std::move(topic), masks, serial_max);
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
-  return RemoveWanted({TopicSelector(request), RowSelector(request, 0), kAll}, removed).status();
+  return RemoveWanted({TopicSelector(request), RowSelector(request, kNoSerial), kAll}, removed)
+      .status();
 }
 
 Status ColumnarRemover::Finish() {

@@ -23,7 +23,7 @@ class ColumnarRemover : public SlabRemover {
   Result<bool> Remove(const ReadRequest& request, std::size_t rows_max,
                       std::size_t* removed) override;
   Status RemovePoint(const PlacedMessage& place, const std::vector<RowMask>& masks,
-                     std::uint64_t serial_max, std::size_t* removed) override;
+                     Serial serial_max, std::size_t* removed) override;
   Status Finish() override;
 
  private:

@@ -83,8 +83,9 @@ class SlabChecker {
       return Status::Ok();
     }
     if (value.serial > check_.serial_max) {
-      check_.report({"a message has serial " + std::to_string(value.serial) +
-                     ", but the last commit of the shard is " + std::to_string(check_.serial_max)});
+      check_.report({"a message has serial " + std::to_string(value.serial.value()) +
+                     ", but the last commit of the shard is " +
+                     std::to_string(check_.serial_max.value())});
     }
     if (check_.deep && builder_ != nullptr) {
       TOPICDB_RETURN_IF_ERROR(CheckTopic(suffix, decoded));

@@ -68,15 +68,15 @@ class RowCursor {
   struct Mask {
     RowFilter filter;
     TimeRange range;
-    std::uint64_t serial;
-    std::uint64_t serial_min;
+    Serial serial;
+    Serial serial_min;
   };
 
   std::vector<RowFilter> any_of_;  // a row must match one of them; empty: no topic can match
   const std::uint32_t timestamp_bytes_;
   const std::size_t varying_count_;
   std::vector<Mask> masks_;
-  const std::uint64_t serial_max_;
+  const Serial serial_max_;
   std::unique_ptr<KeyRun> data_;
   std::vector<std::unique_ptr<KeyRun>> indexes_;  // one run for each constraint that has an index
   DecodedSuffix key_;

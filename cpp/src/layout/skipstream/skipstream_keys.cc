@@ -47,16 +47,16 @@ bool DecodeSuffix(std::string_view suffix, std::uint32_t timestamp_bytes, Decode
   return true;
 }
 
-void AppendValueHeader(std::string* out, std::uint64_t serial, std::uint32_t index) {
+void AppendValueHeader(std::string* out, Serial serial, std::uint32_t index) {
   out->push_back(static_cast<char>(kValueVersion));
-  AppendVarint(out, serial);
+  AppendVarint(out, serial.value());
   AppendVarint(out, index);
 }
 
 bool DecodeValue(std::string_view bytes, DecodedValue* out) {
   Decoder decoder(bytes);
   const auto version = decoder.Little<std::uint8_t>();
-  out->serial = decoder.Varint();
+  out->serial = Serial{decoder.Varint()};
   const std::uint64_t index = decoder.Varint();
   out->index = static_cast<std::uint32_t>(index);
   out->value = decoder.rest();

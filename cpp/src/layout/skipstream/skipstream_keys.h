@@ -53,12 +53,12 @@ bool DecodeSuffix(std::string_view suffix, std::uint32_t timestamp_bytes, Decode
 
 // A decoded value of a data key. It points into the bytes of the value.
 struct DecodedValue {
-  std::uint64_t serial = 0;
+  Serial serial;
   std::uint32_t index = 0;
   std::string_view value;
 };
 // Appends what stands before the message's value in the value of a data key.
-void AppendValueHeader(std::string* out, std::uint64_t serial, std::uint32_t index);
+void AppendValueHeader(std::string* out, Serial serial, std::uint32_t index);
 // Decodes the value of a data key. Returns false if its header is malformed.
 bool DecodeValue(std::string_view bytes, DecodedValue* out);
 

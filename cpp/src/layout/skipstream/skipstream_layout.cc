@@ -117,9 +117,8 @@ class SkipstreamRemover : public SlabRemover {
       for (std::size_t row = 0; row < page.size(); ++row) {
         if (rows_max == 0) return false;
         VaryingWords(request.structure, page.topic(row), &varying);
-        TOPICDB_RETURN_IF_ERROR(
-            rocks::FromRocks(Delete({stream, {}, varying, page.timestamp(row), 0, 0, {}, nullptr}),
-                             "preparing a delete"));
+        const PlacedMessage place{stream, {}, varying, page.timestamp(row), kNoSerial, 0, {}};
+        TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(Delete(place), "preparing a delete"));
         --rows_max;
         ++*removed;
       }
@@ -129,7 +128,7 @@ class SkipstreamRemover : public SlabRemover {
   }
 
   Status RemovePoint(const PlacedMessage& place, const std::vector<RowMask>& masks,
-                     std::uint64_t serial_max, std::size_t* removed) override {
+                     Serial serial_max, std::size_t* removed) override {
     TOPICDB_ASSIGN_OR_RETURN(const auto found,
                              SkipstreamLayout(timestamp_bytes_).Get(source_, place, masks));
     if (!found.has_value() || found->serial > serial_max) return Status::Ok();

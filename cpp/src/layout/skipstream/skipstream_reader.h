@@ -30,7 +30,7 @@ class SkipstreamReader : public StreamReader {
   void SetGroupLimits(std::size_t rows_max, std::size_t bytes_max);
 
  private:
-  using Rank = std::pair<std::uint64_t, std::uint32_t>;  // serial, index
+  using Rank = std::pair<Serial, std::uint32_t>;  // serial, index
   // A row of the group.
   struct GroupRow {
     Rank rank;

@@ -171,7 +171,7 @@ class Repairer {
         if (!has_part || waiting.contains(span.committed_at_us)) continue;
         meta::JobRecord& job = jobs[name];
         if (job.last.number > span.number) continue;
-        job.last = {span.number, 0, 0, span.committed_at_us, span.shards};
+        job.last = {span.number, kNoSerial, kNoSerial, span.committed_at_us, span.shards};
         job.applied_at_us = record.applied_at_us;
       }
     }

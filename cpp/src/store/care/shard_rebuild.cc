@@ -106,7 +106,7 @@ class ShardRebuild {
       record.state = meta::SlabState::kReadOnly;
       record.sealed_at_us = noted_us_;
     }
-    std::uint64_t now = records_.state.value_or(meta::CommitState{}).serial;
+    Serial now = records_.state.value_or(meta::CommitState{}).serial;
     for (const auto& [id, record] : chosen_) now = std::max(now, record.begun_at);
     for (const RetentionClassId retention_class : rules_->ids()) {
       const auto found = last.find(retention_class);
@@ -264,13 +264,13 @@ class ShardRebuild {
     meta::CommitState state = records_.state.value_or(meta::CommitState{});
     if (!records_.state.has_value()) {
       state.clock_us = now_us_;
-      state.serial = serial_max_ + kSerialMargin;
+      state.serial = serial_max_.Next(kSerialMargin);
       report_.problems.push_back({"the number of its last commit is lost: it goes on with " +
-                                      std::to_string(state.serial + 1),
+                                      std::to_string(state.serial.Next().value()),
                                   shard_});
     }
     state.serial = std::max({state.serial, state.serial_limit, serial_max_});
-    if (salvage_->has_lost_commits()) state.serial += kSerialMargin;
+    if (salvage_->has_lost_commits()) state.serial = state.serial.Next(kSerialMargin);
     state.serial_limit = state.serial;
     rocksdb::WriteBatch batch;
     rocksdb::Status status =
@@ -327,7 +327,7 @@ class ShardRebuild {
   std::set<SlabId> incomplete_;  // tables of them are lost
   std::map<SlabId, std::uint64_t> lost_;
   RebuiltShard report_;
-  std::uint64_t serial_max_ = 0;
+  Serial serial_max_;
 
   std::unique_ptr<rocksdb::DB> db_;
   std::unique_ptr<rocks::ShardLog> log_;

@@ -43,8 +43,8 @@ std::int64_t ReadSigned(Decoder* decoder) {
 
 void AppendSpan(const JobSpan& span, std::string* bytes) {
   AppendLittle(bytes, span.number);
-  AppendLittle(bytes, span.first_serial);
-  AppendLittle(bytes, span.last_serial);
+  AppendLittle(bytes, span.first_serial.value());
+  AppendLittle(bytes, span.last_serial.value());
   AppendSigned(bytes, span.committed_at_us);
   AppendLittle(bytes, static_cast<std::uint32_t>(span.shards.size()));
   for (const std::uint32_t shard : span.shards) AppendLittle(bytes, shard);
@@ -52,8 +52,8 @@ void AppendSpan(const JobSpan& span, std::string* bytes) {
 
 bool ReadSpan(Decoder* decoder, JobSpan* span) {
   span->number = decoder->Little<std::uint64_t>();
-  span->first_serial = decoder->Little<std::uint64_t>();
-  span->last_serial = decoder->Little<std::uint64_t>();
+  span->first_serial = Serial{decoder->Little<std::uint64_t>()};
+  span->last_serial = Serial{decoder->Little<std::uint64_t>()};
   span->committed_at_us = ReadSigned(decoder);
   const auto shards = decoder->Little<std::uint32_t>();
   if (!decoder->ok() || shards > decoder->rest().size() / sizeof(std::uint32_t)) return false;
@@ -84,17 +84,17 @@ std::string JobKey(std::string_view sequence) {
 
 std::string AppendIdPrefix() { return Key(KeyKind::kAppendId); }
 
-std::string AppendIdKey(std::uint64_t serial) {
+std::string AppendIdKey(Serial serial) {
   std::string key = AppendIdPrefix();
-  AppendBig<std::uint64_t>(&key, serial);
+  AppendBig<std::uint64_t>(&key, serial.value());
   return key;
 }
 
 std::string DropPrefix() { return Key(KeyKind::kDrop); }
 
-std::string DropKey(std::uint64_t serial) {
+std::string DropKey(Serial serial) {
   std::string key = DropPrefix();
-  AppendBig(&key, serial);
+  AppendBig(&key, serial.value());
   return key;
 }
 
@@ -171,18 +171,18 @@ bool Decode(std::string_view bytes, Identity* identity) {
 
 std::string Encode(const CommitState& state) {
   std::string bytes = NewRecord();
-  AppendLittle<std::uint64_t>(&bytes, state.serial);
+  AppendLittle<std::uint64_t>(&bytes, state.serial.value());
   AppendSigned(&bytes, state.clock_us);
-  AppendLittle<std::uint64_t>(&bytes, state.serial_limit);
+  AppendLittle<std::uint64_t>(&bytes, state.serial_limit.value());
   return bytes;
 }
 
 bool Decode(std::string_view bytes, CommitState* state) {
   bool known = false;
   Decoder decoder = OpenRecord(bytes, &known);
-  state->serial = decoder.Little<std::uint64_t>();
+  state->serial = Serial{decoder.Little<std::uint64_t>()};
   state->clock_us = ReadSigned(&decoder);
-  state->serial_limit = decoder.Little<std::uint64_t>();
+  state->serial_limit = Serial{decoder.Little<std::uint64_t>()};
   return known && decoder.Finished();
 }
 
@@ -217,8 +217,9 @@ std::string Encode(const SlabRecord& record) {
   AppendLittle<std::uint8_t>(&bytes, record.timestamp_bytes);
   AppendSigned(&bytes, record.created_at_us);
   AppendSigned(&bytes, record.sealed_at_us);
-  if (record.keep_last > 0 || record.begun_at > 0) AppendLittle(&bytes, record.keep_last);
-  if (record.begun_at > 0) AppendLittle(&bytes, record.begun_at);
+  const bool has_begun_at = record.begun_at != kNoSerial;
+  if (record.keep_last > 0 || has_begun_at) AppendLittle(&bytes, record.keep_last);
+  if (has_begun_at) AppendLittle(&bytes, record.begun_at.value());
   return bytes;
 }
 
@@ -233,7 +234,7 @@ bool Decode(std::string_view bytes, SlabRecord* record) {
   record->created_at_us = ReadSigned(&decoder);
   record->sealed_at_us = ReadSigned(&decoder);
   record->keep_last = decoder.rest().empty() ? 0 : decoder.Little<std::uint32_t>();
-  record->begun_at = decoder.rest().empty() ? 0 : decoder.Little<std::uint64_t>();
+  record->begun_at = decoder.rest().empty() ? kNoSerial : Serial{decoder.Little<std::uint64_t>()};
   return known && decoder.Finished() && state >= 1 &&
          state <= static_cast<std::uint8_t>(SlabState::kDropping) &&
          (layout == static_cast<std::uint8_t>(LayoutKind::kSkipstream) ||
@@ -315,8 +316,8 @@ std::string Encode(const std::string& id, const KnownAppend& known) {
 }
 
 bool Decode(std::string_view key, std::string_view bytes, std::string* id, KnownAppend* known) {
-  if (key.size() != AppendIdKey(0).size()) return false;
-  known->serial = ReadBig<std::uint64_t>(key.substr(1));
+  if (key.size() != AppendIdKey(kNoSerial).size()) return false;
+  known->serial = Serial{ReadBig<std::uint64_t>(key.substr(1))};
   bool is_known = false;
   Decoder decoder = OpenRecord(bytes, &is_known);
   known->messages = decoder.Little<std::uint64_t>();
@@ -352,9 +353,9 @@ bool Decode(std::string_view key, std::string_view bytes, NodeRecord* node) {
 
 std::string SampleLevelKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kSample, slab); }
 
-std::string SampleKey(const SlabId& slab, std::uint64_t serial) {
+std::string SampleKey(const SlabId& slab, Serial serial) {
   std::string key = SampleLevelKey(slab);
-  AppendBig<std::uint64_t>(&key, serial);
+  AppendBig<std::uint64_t>(&key, serial.value());
   return key;
 }
 
@@ -402,9 +403,9 @@ bool DecodeSampleLevel(std::string_view bytes, unsigned* level) {
 
 std::string DeletePrefix() { return Key(KeyKind::kDelete); }
 
-std::string DeleteKey(std::uint64_t serial, std::uint32_t index) {
+std::string DeleteKey(Serial serial, std::uint32_t index) {
   std::string key = DeletePrefix();
-  AppendBig<std::uint64_t>(&key, serial);
+  AppendBig<std::uint64_t>(&key, serial.value());
   AppendBig<std::uint32_t>(&key, index);
   return key;
 }
@@ -418,9 +419,9 @@ std::string Encode(const DropRecord& record) {
   for (const DropRecord::Part& part : record.parts) {
     AppendPrefixed(&bytes, part.filter);
     AppendVarint(&bytes, part.counts.size());
-    std::uint64_t before = 0;
+    Serial before;
     for (const DropRecord::Count& count : part.counts) {
-      AppendVarint(&bytes, count.serial - before);
+      AppendVarint(&bytes, count.serial.StepsFrom(before));
       AppendVarint(&bytes, count.messages);
       before = count.serial;
     }
@@ -429,8 +430,8 @@ std::string Encode(const DropRecord& record) {
 }
 
 bool Decode(std::string_view key, std::string_view bytes, DropRecord* record) {
-  if (key.size() != DropKey(0).size()) return false;
-  record->serial = ReadBig<std::uint64_t>(key.substr(1));
+  if (key.size() != DropKey(kNoSerial).size()) return false;
+  record->serial = Serial{ReadBig<std::uint64_t>(key.substr(1))};
   bool known = false;
   Decoder decoder = OpenRecord(bytes, &known);
   record->retention_class = decoder.Prefixed();
@@ -443,9 +444,9 @@ bool Decode(std::string_view key, std::string_view bytes, DropRecord* record) {
     part.filter = decoder.Prefixed();
     const std::uint64_t counts = decoder.Varint();
     if (counts == 0 || counts > decoder.rest().size()) return false;
-    std::uint64_t serial = 0;
+    Serial serial;
     for (std::uint64_t i = 0; i < counts; ++i) {
-      serial += decoder.Varint();
+      serial = serial.Next(decoder.Varint());
       part.counts.push_back({serial, decoder.Varint()});
     }
   }
@@ -463,8 +464,8 @@ std::string Encode(const DeleteRecord& record) {
 }
 
 bool Decode(std::string_view key, std::string_view bytes, DeleteRecord* record) {
-  if (key.size() != DeleteKey(0, 0).size()) return false;
-  record->serial = ReadBig<std::uint64_t>(key.substr(1));
+  if (key.size() != DeleteKey(kNoSerial, 0).size()) return false;
+  record->serial = Serial{ReadBig<std::uint64_t>(key.substr(1))};
   record->index = ReadBig<std::uint32_t>(key.substr(1 + sizeof(std::uint64_t)));
   bool known = false;
   Decoder decoder = OpenRecord(bytes, &known);

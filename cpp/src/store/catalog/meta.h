@@ -68,7 +68,7 @@ bool DecodeSlabKey(std::string_view key, SlabId* slab);
 // Return the keys of the sample of a slab's topics: that of its level, and that of the topics that
 // the commit `serial` added.
 std::string SampleLevelKey(const SlabId& slab);
-std::string SampleKey(const SlabId& slab, std::uint64_t serial);
+std::string SampleKey(const SlabId& slab, Serial serial);
 // Returns a key that is greater than every key of the sample.
 std::string SampleEnd(const SlabId& slab);
 // Encodes topics that AppendSampleTopic has put one after the other.
@@ -83,19 +83,19 @@ std::string JobKey(std::string_view sequence);
 std::string JobPrefix();
 
 // Returns the key of an append id. `serial` is the commit that stored the append in this shard.
-std::string AppendIdKey(std::uint64_t serial);
+std::string AppendIdKey(Serial serial);
 // Returns the prefix of all such keys.
 std::string AppendIdPrefix();
 std::string Encode(const std::string& id, const KnownAppend& known);
 // `key` is the whole key, made by AppendIdKey.
 bool Decode(std::string_view key, std::string_view bytes, std::string* id, KnownAppend* known);
 // Returns the key of a dropped slab. `serial` is the commit that dropped it.
-std::string DropKey(std::uint64_t serial);
+std::string DropKey(Serial serial);
 // Returns the prefix of all such keys.
 std::string DropPrefix();
 
 // Returns the key of a delete. `index` counts the deletes of the commit `serial` from 0.
-std::string DeleteKey(std::uint64_t serial, std::uint32_t index);
+std::string DeleteKey(Serial serial, std::uint32_t index);
 // Returns the prefix of all delete keys.
 std::string DeletePrefix();
 
@@ -125,11 +125,11 @@ bool Decode(std::string_view bytes, Identity* identity);
 
 // The numbers with which the next commit continues.
 struct CommitState {
-  std::uint64_t serial = 0;    // of the last commit
+  Serial serial;               // of the last commit
   std::int64_t clock_us = -1;  // the last timestamp that was assigned
   // Commits that the log does not have (Durability::kNone) may have used serials up to this one.
   // After a crash, the shard continues numbering behind it.
-  std::uint64_t serial_limit = 0;
+  Serial serial_limit;
 };
 std::string Encode(const CommitState& state);
 bool Decode(std::string_view bytes, CommitState* state);
@@ -151,9 +151,9 @@ struct SlabRecord {
   std::int64_t created_at_us = 0;  // a time as LeapClock notes it
   std::int64_t sealed_at_us = 0;   // the same; 0 while the slab is current
   std::uint32_t keep_last = 0;     // as in SlabInfo
-  // The shard's last commit when the slab began. Also 0 for slabs that were made before this was
-  // noted. Readers read the slabs of all classes in this order.
-  std::uint64_t begun_at = 0;
+  // The shard's last commit when the slab began. Also kNoSerial for slabs that were made before
+  // this was noted. Readers read the slabs of all classes in this order.
+  Serial begun_at = kNoSerial;
 };
 std::string Encode(const SlabRecord& record);
 bool Decode(std::string_view bytes, SlabRecord* record);
@@ -180,8 +180,8 @@ bool Decode(std::string_view bytes, SlabCounters* counters);
 // The commits of an applied job in one shard, and the shards that have messages of the job.
 struct JobSpan {
   std::uint64_t number = 0;
-  std::uint64_t first_serial = 0;
-  std::uint64_t last_serial = 0;
+  Serial first_serial;
+  Serial last_serial;
   std::int64_t committed_at_us = 0;   // the same in all shards
   std::vector<std::uint32_t> shards;  // sorted
   bool operator==(const JobSpan&) const = default;
@@ -216,7 +216,7 @@ bool Decode(std::string_view bytes, JobRecord* record);
 struct DropRecord {
   // The messages of some commits that follow each other.
   struct Count {
-    std::uint64_t serial = 0;    // of the last commit that has any of them
+    Serial serial;               // of the last commit that has any of them
     std::uint64_t messages = 0;  // at least one
     bool operator==(const Count&) const = default;
   };
@@ -227,7 +227,7 @@ struct DropRecord {
     bool operator==(const Part&) const = default;
   };
 
-  std::uint64_t serial = 0;  // of the commit that dropped it
+  Serial serial;  // of the commit that dropped it
   std::string retention_class;
   Generation generation;
   std::int64_t dropped_at_us = 0;
@@ -250,7 +250,7 @@ inline constexpr Generation kEveryGeneration;
 // A committed delete that has not removed all of its messages yet. Readers do not see messages that
 // match and that the commit `serial` or an earlier one wrote.
 struct DeleteRecord {
-  std::uint64_t serial = 0;
+  Serial serial;
   std::uint32_t index = 0;
   KeyRange keys;
   Generation generation;  // the only one that it affects, or kEveryGeneration

@@ -106,7 +106,7 @@ void LogCursor::Finish() {
 
 Status LogCursor::CommitsOn(const PageLimits& limits, const InterruptCheck& interrupted,
                             Batch* batch) {
-  std::uint64_t current = 0;  // commit that is being read
+  Serial current;  // commit that is being read
   while (true) {
     TOPICDB_ASSIGN_OR_RETURN(const Turn turn, NextTurn(interrupted));
     if (turn.reader == nullptr) {

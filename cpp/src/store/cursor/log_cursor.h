@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 
 #include "store/read/stream_plan.h"
 #include "store/shard/shard.h"
+#include "topicdb/types/numbers.h"
 #include "topicdb/types/ranges.h"
 #include "topicdb/types/read.h"
 
@@ -17,8 +17,8 @@ namespace topicdb {
 struct LogQuery {
   std::vector<Filter> filters;  // a message must match any of them
   TimeRange range = {};
-  CommitPlace from;  // messages before it are not wanted
-  std::uint64_t until = std::numeric_limits<std::uint64_t>::max();  // last wanted commit
+  CommitPlace from;                                 // messages before it are not wanted
+  Serial until = kLastSerial;                       // last wanted commit
   std::size_t memory_bytes_max = kReadMemoryBytes;  // of decoded messages; see ReadRequest
 };
 
@@ -50,7 +50,7 @@ class LogCursor {
   bool at_end() const { return readers_.empty(); }
   // Return the numbers of the view that the last read used; see ShardView.
   std::uint64_t removals_version() const { return removals_version_; }
-  std::uint64_t view_serial() const { return view_serial_; }
+  Serial view_serial() const { return view_serial_; }
   // Releases the readers, the view and the shard. The next read continues from place().
   void Release();
 
@@ -60,7 +60,7 @@ class LogCursor {
   struct Turn {
     LogReader* reader = nullptr;  // null: all of the view was read
     CommitPlace head;
-    CommitPlace until{std::numeric_limits<std::uint64_t>::max(), 0};
+    CommitPlace until{kLastSerial, 0};
   };
 
   // Opens readers of the newest view at place_. Keeps those that are open unless something was
@@ -86,7 +86,7 @@ class LogCursor {
   std::shared_ptr<Shard> shard_;
   std::shared_ptr<const ShardView> view_;
   std::uint64_t removals_version_ = 0;
-  std::uint64_t view_serial_ = 0;
+  Serial view_serial_;
   std::vector<std::unique_ptr<LogReader>> readers_;  // empty: all of a view was read
 };
 

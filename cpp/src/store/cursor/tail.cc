@@ -11,7 +11,7 @@ TailImpl::TailImpl(std::shared_ptr<DatabaseImpl> database, std::vector<Filter> f
       filters_(std::move(filters)),
       until_(options.until),
       serials_(options.after) {
-  for (const auto& shard : database_->shards().All()) serials_.try_emplace(shard->index(), 0);
+  for (const auto& shard : database_->shards().All()) serials_.try_emplace(shard->index());
   database_->Register(this);
 }
 
@@ -29,7 +29,7 @@ void TailImpl::Release() {
   cursors_.clear();
 }
 
-std::map<std::uint32_t, std::uint64_t> TailImpl::serials() const {
+std::map<std::uint32_t, Serial> TailImpl::serials() const {
   const MutexLock lock(mutex_);
   return serials_;
 }
@@ -58,8 +58,8 @@ Result<std::shared_ptr<const Batch>> TailImpl::Poll(const PageLimits& limits,
     LogCursor& cursor = CursorOf(index);
     auto batch = std::make_shared<Batch>(limits.with_serials);
     TOPICDB_RETURN_IF_ERROR(cursor.ReadCommits(shard, limits, interrupted, batch.get()));
-    std::uint64_t& serial = serials_[index];
-    serial = std::max(serial, cursor.place().serial - 1);
+    Serial& serial = serials_[index];
+    serial = std::max(serial, cursor.place().serial.Previous());
     if (batch->empty()) continue;
     next_shard_ = static_cast<std::uint32_t>((next_shard_ + i + 1) % shards.size());
     return std::shared_ptr<const Batch>(std::move(batch));
@@ -77,9 +77,9 @@ LogCursor& TailImpl::CursorOf(std::uint32_t shard) {
   return cursors_.try_emplace(shard, std::move(query)).first->second;
 }
 
-std::uint64_t TailImpl::UntilOf(std::uint32_t shard) const {
+Serial TailImpl::UntilOf(std::uint32_t shard) const {
   const auto found = until_.find(shard);
-  return found == until_.end() ? ~std::uint64_t{0} : found->second;
+  return found == until_.end() ? kLastSerial : found->second;
 }
 
 bool TailImpl::IsDone() const {
@@ -103,7 +103,7 @@ Result<std::shared_ptr<const Batch>> Tail::Next(const PageLimits& limits,
   return impl_->Next(limits, timeout, interrupted);
 }
 
-std::map<std::uint32_t, std::uint64_t> Tail::serials() const { return impl_->serials(); }
+std::map<std::uint32_t, Serial> Tail::serials() const { return impl_->serials(); }
 
 void Tail::Close() {
   if (!impl_->Forked()) impl_->Close();

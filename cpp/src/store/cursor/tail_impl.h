@@ -9,6 +9,7 @@
 #include "store/cursor/log_cursor.h"
 #include "store/database/database_impl.h"
 #include "topicdb/tail.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -24,7 +25,7 @@ class TailImpl : public ViewHolder {
                                             std::optional<std::chrono::microseconds> timeout,
                                             const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(mutex_);
-  std::map<std::uint32_t, std::uint64_t> serials() const TOPICDB_EXCLUDES(mutex_);
+  std::map<std::uint32_t, Serial> serials() const TOPICDB_EXCLUDES(mutex_);
   void Close() TOPICDB_EXCLUDES(mutex_);
   // Ends the tail and releases its cursors. REQUIRES (Release): the caller holds the database's
   // lifecycle(), shared or alone
@@ -38,7 +39,7 @@ class TailImpl : public ViewHolder {
                                             const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(mutex_);
   // Returns the last commit of a shard that the tail wants.
-  std::uint64_t UntilOf(std::uint32_t shard) const;
+  Serial UntilOf(std::uint32_t shard) const;
   // Returns the cursor of a shard. Makes it if there is none.
   LogCursor& CursorOf(std::uint32_t shard) TOPICDB_REQUIRES(mutex_);
   // Returns whether the tail has come to the last commit that it wants in each shard that is open
@@ -47,11 +48,11 @@ class TailImpl : public ViewHolder {
 
   const std::shared_ptr<DatabaseImpl> database_;
   const std::vector<Filter> filters_;
-  const std::map<std::uint32_t, std::uint64_t> until_;
+  const std::map<std::uint32_t, Serial> until_;
   mutable Mutex mutex_;  // one call at a time
   // By shard: the tail has returned every message up to this commit. It also has the shards of
   // TailOptions::after that are not open here.
-  std::map<std::uint32_t, std::uint64_t> serials_ TOPICDB_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, Serial> serials_ TOPICDB_GUARDED_BY(mutex_);
   std::map<std::uint32_t, LogCursor> cursors_ TOPICDB_GUARDED_BY(mutex_);  // by shard
   std::uint32_t next_shard_ TOPICDB_GUARDED_BY(mutex_) = 0;
   bool closed_ TOPICDB_GUARDED_BY(mutex_) = false;

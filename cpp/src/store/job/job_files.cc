@@ -133,7 +133,7 @@ Result<JobIntent> DecodeIntent(std::string_view bytes, const std::string& path) 
 
 std::string EncodeOutcome(const ShardOutcome& outcome) {
   std::string bytes = Begin(kOutcomeMagic);
-  AppendVarint(&bytes, outcome.serial);
+  AppendVarint(&bytes, outcome.serial.value());
   bytes.push_back(static_cast<char>(outcome.repeated ? 2 : 1));
   return CloseRecord(std::move(bytes));
 }
@@ -142,7 +142,7 @@ bool DecodeOutcome(std::string_view bytes, ShardOutcome* outcome) {
   const auto body = OpenRecord(bytes, Begin(kOutcomeMagic));
   if (!body.has_value()) return false;
   Decoder decoder(*body);
-  outcome->serial = decoder.Varint();
+  outcome->serial = Serial{decoder.Varint()};
   const auto kind = decoder.Little<std::uint8_t>();
   outcome->repeated = kind == 2;
   return decoder.Finished() && (kind == 1 || kind == 2);

@@ -20,6 +20,7 @@
 
 #include "topicdb/status.h"
 #include "topicdb/types/iterator.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -52,7 +53,7 @@ Result<JobIntent> DecodeIntent(std::string_view bytes, const std::string& path);
 struct ShardOutcome {
   // The last commit of the job in the shard. If `repeated`, the last commit of an earlier try, or
   // of a later job of the sequence.
-  std::uint64_t serial = 0;
+  Serial serial;
   bool repeated = false;  // the shard had applied the job before
 };
 std::string EncodeOutcome(const ShardOutcome& outcome);

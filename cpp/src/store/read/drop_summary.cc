@@ -32,7 +32,7 @@ class Summary {
     request.masks = masks_;
     const std::vector<ReadRequest> requests{std::move(request)};
     TOPICDB_ASSIGN_OR_RETURN(const std::vector<BlockInfo> blocks, ListBlocks(source_, requests));
-    std::map<std::uint64_t, std::uint64_t> counts;
+    std::map<Serial, std::uint64_t> counts;
     for (const BlockInfo& block : blocks) {
       const bool is_paged = block.sealed || block.staged;  // or it does not tell its streams apart
       if (is_paged && blocks.size() > kBlocksRead) {
@@ -47,7 +47,7 @@ class Summary {
 
  private:
   // Makes at most kCountsMax counts. Commits that follow each other count as the last of them.
-  static std::vector<Count> Coarsened(const std::map<std::uint64_t, std::uint64_t>& by_commit) {
+  static std::vector<Count> Coarsened(const std::map<Serial, std::uint64_t>& by_commit) {
     const std::size_t together = (by_commit.size() + kCountsMax - 1) / kCountsMax;
     std::vector<Count> counts;
     std::size_t in_last = together;
@@ -111,7 +111,7 @@ meta::DropRecord Coarse(const meta::DropRecord& older, const meta::DropRecord& n
 }
 
 std::uint64_t CountLost(const meta::DropRecord& drop, const std::vector<Filter>& filters,
-                        std::int64_t start_us, std::uint64_t from_serial) {
+                        std::int64_t start_us, Serial from_serial) {
   if (drop.last_timestamp < start_us) return 0;
   std::uint64_t messages = 0;
   for (const Part& part : drop.parts) {

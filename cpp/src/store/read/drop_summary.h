@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "store/view/shard_view.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -20,6 +21,6 @@ meta::DropRecord Coarse(const meta::DropRecord& older, const meta::DropRecord& n
 // topics that match `filters`, from `start_us` on. It has received everything before the commit
 // `from_serial`.
 std::uint64_t CountLost(const meta::DropRecord& drop, const std::vector<Filter>& filters,
-                        std::int64_t start_us, std::uint64_t from_serial);
+                        std::int64_t start_us, Serial from_serial);
 
 }  // namespace topicdb

@@ -77,8 +77,7 @@ Status LogMeasure::CountWhole() {
     AddTo(&sum, blocks_[next_++].info.size);
   }
   // All commits before the first one of the next block fit together, whatever blocks they are in.
-  const std::uint64_t pivot =
-      next_ < blocks_.size() ? blocks_[next_].info.first_serial : ~std::uint64_t{0};
+  const Serial pivot = next_ < blocks_.size() ? blocks_[next_].info.first_serial : kLastSerial;
   for (std::size_t i = begin; i < next_; ++i) {
     if (blocks_[i].info.last_serial < pivot) {
       AddTo(&total_, blocks_[i].info.size);
@@ -91,14 +90,14 @@ Status LogMeasure::CountWhole() {
 
 Result<CommitSpan> LogMeasure::CountCommits() {
   while (next_ < blocks_.size() || !counts_.empty()) {
-    const std::uint64_t head = counts_.empty() ? ~std::uint64_t{0} : counts_.begin()->first;
+    const Serial head = counts_.empty() ? kLastSerial : counts_.begin()->first;
     if (next_ < blocks_.size() && blocks_[next_].info.first_serial <= head) {
       TOPICDB_RETURN_IF_ERROR(Expand(blocks_[next_++]));
       continue;
     }
     const MessageCount sum = Sum(total_, counts_.begin()->second);
     if (!Fits(sum) && total_.messages > 0) {
-      return CommitSpan{head - 1, total_.messages, total_.bytes};
+      return CommitSpan{head.Previous(), total_.messages, total_.bytes};
     }
     total_ = sum;
     counts_.erase(counts_.begin());
@@ -120,7 +119,7 @@ Result<CommitSpan> LogMeasure::Run() {
   }
   if (counts_all_) TOPICDB_RETURN_IF_ERROR(CountWhole());
   if (EndsWithBlock()) {
-    return CommitSpan{blocks_[next_].info.first_serial - 1, total_.messages, total_.bytes};
+    return CommitSpan{blocks_[next_].info.first_serial.Previous(), total_.messages, total_.bytes};
   }
   return CountCommits();
 }

@@ -6,6 +6,7 @@
 
 #include "layout/blocks.h"
 #include "store/read/stream_plan.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -43,8 +44,8 @@ class LogMeasure {
 
   const ShardView& view_;
   const std::vector<Filter>& filters_;
-  const std::uint64_t after_;
-  const std::uint64_t until_;
+  const Serial after_;
+  const Serial until_;
   const TimeRange times_;
   const bool counts_all_;  // messages of every topic and time are wanted
   const bool whole_blocks_;
@@ -54,7 +55,7 @@ class LogMeasure {
   std::map<const Slab*, std::vector<ReadRequest>> requests_;
   std::vector<Block> blocks_;  // by first commit
   std::size_t next_ = 0;       // in blocks_
-  std::map<std::uint64_t, MessageCount> counts_;
+  std::map<Serial, MessageCount> counts_;
   MessageCount total_;  // of what fits
 };
 

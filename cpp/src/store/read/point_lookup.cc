@@ -26,7 +26,7 @@ Result<std::optional<StoredMessage>> PointLookup::FindIn(RetentionClassId retent
     if (slab.timestamp_bytes() == 0 && timestamp != 0) continue;
     const StreamId stream = slab.FindStream(topic, &varying);
     if (stream == kNoStream) continue;
-    const PlacedMessage place{stream, topic, varying, timestamp, 0, 0, {}};
+    const PlacedMessage place{stream, topic, varying, timestamp, kNoSerial, 0, {}};
     TOPICDB_ASSIGN_OR_RETURN(auto found, slab.layout().Get({db, snapshot, slab.families()}, place,
                                                            MasksOf(deletes, slab.id())));
     if (found.has_value()) return found;

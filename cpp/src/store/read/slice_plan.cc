@@ -94,7 +94,7 @@ class Cutter {
       : whole_(whole), bytes_max_(bytes_max), after_(whole.after) {}
 
   // Adds a run of blocks whose commits overlap. They must follow the commits of earlier runs.
-  void Add(std::span<const BlockInfo> run, const MessageCount& size, std::uint64_t last_serial) {
+  void Add(std::span<const BlockInfo> run, const MessageCount& size, Serial last_serial) {
     const auto limit = static_cast<double>(bytes_max_);
     if (static_cast<double>(pending_.bytes + size.bytes) > limit * (1 + kSlack) / 2) Flush();
     pending_.messages += size.messages;
@@ -107,7 +107,7 @@ class Cutter {
 
   std::vector<Slice> Finish() {
     Flush();
-    std::uint64_t last = after_;
+    const Serial last = after_;
     for (Slice& slice : slices_) {  // the last ones go on to the end
       if (slice.until == last) slice.until = whole_.until;
     }
@@ -135,8 +135,8 @@ class Cutter {
 
   const Slice whole_;
   const std::uint64_t bytes_max_;
-  std::uint64_t after_;
-  std::uint64_t last_serial_ = 0;
+  Serial after_;
+  Serial last_serial_;
   MessageCount pending_;
   std::vector<Slice> slices_;
 };
@@ -181,7 +181,7 @@ std::vector<ReadRequest> RequestsOf(const ShardView& view, const Slab& slab,
       request.range = slice.range;
       request.position = StartOf(slice.range);
       request.masks = masks;
-      request.serial_min = slice.after + 1;
+      request.serial_min = slice.after.Next();
       request.serial_max = slice.until;
       requests.push_back(std::move(request));
     }
@@ -201,7 +201,7 @@ std::vector<Slice> CutBlocks(const Slice& whole, std::vector<BlockInfo> blocks,
             [](const BlockInfo& a, const BlockInfo& b) { return a.first_serial < b.first_serial; });
   Cutter cutter(whole, bytes_max);
   for (std::size_t begin = 0; begin < blocks.size();) {
-    std::uint64_t last_serial = 0;
+    Serial last_serial;
     MessageCount size;
     std::size_t end = begin;
     while (end < blocks.size() && (end == begin || blocks[end].first_serial <= last_serial)) {
@@ -228,7 +228,8 @@ Result<std::vector<Slice>> CutSlab(const ShardView& view, const Slab& slab,
   guess.messages = size.messages;
   guess.bytes = size.bytes;
   if (slab.log() == nullptr) return CutEvenly(guess, info, bytes_max);
-  const bool is_all = whole.after == 0 && filters.size() == 1 && !requests.front().streams &&
+  const bool is_all = whole.after == kNoSerial && filters.size() == 1 &&
+                      !requests.front().streams &&
                       ShareIn(whole.range, *info.first_timestamp, *info.last_timestamp) == 1;
   if (is_all && info.bytes <= bytes_max) return std::vector<Slice>{std::move(guess)};
   TOPICDB_ASSIGN_OR_RETURN(std::vector<BlockInfo> blocks, ListBlocks(view.Source(slab), requests));

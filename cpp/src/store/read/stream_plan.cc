@@ -1,7 +1,6 @@
 #include "store/read/stream_plan.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -139,11 +138,9 @@ std::vector<RowMask> MasksOf(const ShardView& view, const SlabId& slab) {
   return masks;
 }
 
-RowMask Except(const Filter& filter) {
-  return {filter, {}, std::numeric_limits<std::uint64_t>::max()};
-}
+RowMask Except(const Filter& filter) { return {filter, {}, kLastSerial}; }
 
-Status CheckShards(const char* what, const std::map<std::uint32_t, std::uint64_t>& serials,
+Status CheckShards(const char* what, const std::map<std::uint32_t, Serial>& serials,
                    std::uint32_t shards) {
   for (const auto& [shard, serial] : serials) {
     if (shard < shards) continue;
@@ -154,7 +151,7 @@ Status CheckShards(const char* what, const std::map<std::uint32_t, std::uint64_t
 }
 
 Position StartOf(const TimeRange& range) {
-  return {Position::Kind::kAtTime, range.start.value_or(0), 0, 0, {}};
+  return {Position::Kind::kAtTime, range.start.value_or(0), kNoSerial, 0, {}};
 }
 
 std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeRange& range,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "store/view/shard_view.h"
+#include "topicdb/types/numbers.h"
 #include "topicdb/types/ranges.h"
 
 namespace topicdb {
@@ -71,7 +72,7 @@ std::vector<RowMask> MasksOf(const ShardView& view, const SlabId& slab);
 RowMask Except(const Filter& filter);
 // Returns kInvalidArgument if `serials` has a shard that does not exist. The error names the
 // argument with `what`.
-Status CheckShards(const char* what, const std::map<std::uint32_t, std::uint64_t>& serials,
+Status CheckShards(const char* what, const std::map<std::uint32_t, Serial>& serials,
                    std::uint32_t shards);
 
 // Returns the position from which a range is read.

@@ -141,9 +141,9 @@ void Shard::Commit(ShardCommit* commit) {
 
 Result<ShardFiles> Shard::FilesNow() TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
   TOPICDB_RETURN_IF_ERROR(state_->CheckWritable());
-  if (state_->unlogged_serial > 0) {  // the log lacks commits
+  if (state_->unlogged_serial != kNoSerial) {  // the log lacks commits
     TOPICDB_RETURN_IF_ERROR(state_->FlushFamilies(*state_->slabs, /*wait=*/true));
-    state_->unlogged_serial = 0;
+    state_->unlogged_serial = kNoSerial;
   }
   ShardFiles files;
   files.serial = state_->commit.serial;

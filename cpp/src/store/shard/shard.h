@@ -26,13 +26,14 @@
 #include "store/shard/state/shard_state.h"
 #include "store/shard/upkeep/garbage_collector.h"
 #include "store/shard/upkeep/shard_sealing.h"
+#include "topicdb/types/numbers.h"
 #include "topicdb/types/stats.h"
 
 namespace topicdb {
 
 // The files of a shard at one moment, from which a copy of the shard is made.
 struct ShardFiles {
-  std::uint64_t serial = 0;  // of the last commit in them
+  Serial serial;  // of the last commit in them
   std::vector<rocks::LiveFile> files;
   // Keeps the files from being removed. It must be destroyed before the shard closes.
   std::unique_ptr<rocks::FilesHold> hold;
@@ -108,7 +109,7 @@ class Shard {
     return dropper_.Drop(retention_class, generation);
   }
   Status FinishDrops() { return dropper_.Finish(); }
-  Result<std::vector<meta::DropRecord>> DropsBehind(std::uint64_t serial) const {
+  Result<std::vector<meta::DropRecord>> DropsBehind(Serial serial) const {
     return dropper_.DropsBehind(serial);
   }
   // Works as LastMerger::Run does.

@@ -18,6 +18,7 @@
 #include "store/catalog/meta.h"
 #include "store/slab/topic_sample.h"
 #include "structure/structure_trie.h"
+#include "topicdb/types/numbers.h"
 #include "topicdb/types/ranges.h"
 #include "topicdb/types/read.h"
 
@@ -107,10 +108,10 @@ class Slab {
     return record;
   }
   // Returns the serial of the shard's last commit when the slab began.
-  std::uint64_t begun_at() const { return begun_at_; }
+  Serial begun_at() const { return begun_at_; }
   // Makes the slab begin only now, after the commit `serial`. REQUIRES (BeginAgain): the slab has
   // no messages, and the caller holds the shard's commit mutex
-  void BeginAgain(std::uint64_t serial) { begun_at_ = serial; }
+  void BeginAgain(Serial serial) { begun_at_ = serial; }
   // Adds the structures of a commit that was written, and sets the counters after it.
   // REQUIRES (ApplyCommit): as for TrieForCommit
   void ApplyCommit(const StructureEdit& edit, const meta::SlabCounters& counters)
@@ -145,7 +146,7 @@ class Slab {
  private:
   const SlabId id_;
   const meta::SlabRecord record_;  // begun_at_ replaces its begun_at
-  std::atomic<std::uint64_t> begun_at_;
+  std::atomic<Serial> begun_at_;
   const std::unique_ptr<FamilyHandle> family_;
   const std::unique_ptr<FamilyHandle> pages_;
   const std::unique_ptr<Layout> layout_;

@@ -9,6 +9,7 @@
 #include "layout/slab_salvage.h"
 #include "rocks/log/shard_log.h"
 #include "store/slab/slab.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -28,8 +29,8 @@ class SlabWrite {
 
   // Adds the records of the learned structures and of the counters to `batch`.
   rocksdb::Status PutRecords(rocksdb::WriteBatch* batch) const;
-  // Returns the greatest serial of the messages, or 0 if there are none.
-  std::uint64_t serial_max() const { return serial_max_; }
+  // Returns the greatest serial of the messages, or kNoSerial if there are none.
+  Serial serial_max() const { return serial_max_; }
 
  private:
   // The messages of one write.
@@ -52,7 +53,7 @@ class SlabWrite {
   const SealLimits limits_;
   Slab* const slab_;
   meta::SlabCounters counters_;
-  std::uint64_t serial_max_ = 0;
+  Serial serial_max_;
   std::unique_ptr<Batch> batch_;
   std::vector<NodeRecord> nodes_;
   std::vector<std::string_view> varying_;

@@ -19,7 +19,7 @@ void TopicSample::Edit::Add(std::string_view topic, std::uint64_t hash) {
   meta::AppendSampleTopic(&topics_, topic);
 }
 
-rocksdb::Status TopicSample::Edit::Write(const SlabId& slab, std::uint64_t serial,
+rocksdb::Status TopicSample::Edit::Write(const SlabId& slab, Serial serial,
                                          rocksdb::WriteBatch* batch) {
   if (hashes_.empty()) return {};
   rocksdb::Status status = batch->Put(meta::SampleKey(slab, serial), meta::EncodeSample(topics_));

@@ -18,6 +18,7 @@
 
 #include "topicdb/status.h"
 #include "topicdb/types/iterator.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -36,7 +37,7 @@ class TopicSample {
     void Add(std::string_view topic, std::uint64_t hash);
     // Adds the edit's records to `batch`. The caller must call this once, before it writes the
     // batch. `serial` is that of a commit, and no other edit of the sample may have the same.
-    rocksdb::Status Write(const SlabId& slab, std::uint64_t serial, rocksdb::WriteBatch* batch);
+    rocksdb::Status Write(const SlabId& slab, Serial serial, rocksdb::WriteBatch* batch);
 
    private:
     friend class TopicSample;

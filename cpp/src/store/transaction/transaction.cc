@@ -179,7 +179,7 @@ Result<Receipt> TransactionImpl::Commit() {
   Receipt receipt;
   receipt.count = messages.size();
   receipt.durability = commit.durability;
-  if (commit.serial != 0) receipt.serials.emplace_back(shard_->index(), commit.serial);
+  if (commit.serial != kNoSerial) receipt.serials.emplace_back(shard_->index(), commit.serial);
   fault_ = std::move(commit.fault);
   End();
   TOPICDB_RETURN_IF_ERROR(commit.status);

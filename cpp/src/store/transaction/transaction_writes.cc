@@ -130,7 +130,7 @@ Result<ReadOutcome> OverlaySource::Read(const ReadLimits& limits, Batch* out) {
          !out->Fits(message.topic.size(), message.value.size()))) {
       return ReadOutcome::kMore;
     }
-    out->Append(message, take_base ? page_.serial(row_) : 0);
+    out->Append(message, take_base ? page_.serial(row_) : kNoSerial);
     ++(take_base ? row_ : next_own_);
   }
 }

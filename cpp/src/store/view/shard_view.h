@@ -13,6 +13,7 @@
 #include "store/catalog/meta.h"
 #include "store/slab/slab.h"
 #include "store/view/shard_environment.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -34,8 +35,8 @@ using SharedJobs = std::shared_ptr<const meta::JobRecords>;
 
 // The commits from `first` to `last`, including both.
 struct SerialRange {
-  std::uint64_t first = 0;
-  std::uint64_t last = 0;
+  Serial first;
+  Serial last;
   bool operator==(const SerialRange&) const = default;
 };
 
@@ -50,7 +51,7 @@ class ShardView {
  public:
   ShardView(std::shared_ptr<const ShardEnvironment> environment, rocksdb::DB* db,
             const rocksdb::Snapshot* snapshot, SlabLists slabs, DeleteRecords deletes,
-            SharedJobs jobs, std::uint64_t serial, std::uint64_t deletes_version,
+            SharedJobs jobs, Serial serial, std::uint64_t deletes_version,
             std::uint64_t removals_version)
       : environment_(std::move(environment)),
         db_(db),
@@ -84,7 +85,7 @@ class ShardView {
   // Returns the commits that readers do not see, in ascending order.
   const std::vector<SerialRange>& hidden() const { return hidden_; }
   // Returns the serial of the last commit in the view.
-  std::uint64_t serial() const { return serial_; }
+  Serial serial() const { return serial_; }
   // Returns a number that grows with each delete.
   std::uint64_t deletes_version() const { return deletes_version_; }
   // Returns a number that changes when messages of users are deleted, or dropped with their slab.
@@ -113,7 +114,7 @@ class ShardView {
   const SlabLists slabs_;
   const DeleteRecords deletes_;
   const SharedJobs jobs_;
-  const std::uint64_t serial_;
+  const Serial serial_;
   const std::uint64_t deletes_version_;
   const std::uint64_t removals_version_;
   const std::vector<SerialRange> hidden_;

@@ -91,7 +91,9 @@ TEST(ColumnarRemover, APointIsRemovedHoweverMuchWasExamined) {
   std::size_t examined_left = 0;
   remover->LimitExamined(&examined_left);
   std::size_t removed = 0;
-  ASSERT_TRUE(remover->RemovePoint({StreamId{1}, "t/1", {}, 1, 0, 0, {}}, {}, 2, &removed).ok());
+  ASSERT_TRUE(
+      remover->RemovePoint({StreamId{1}, "t/1", {}, 1, kNoSerial, 0, {}}, {}, Serial{2}, &removed)
+          .ok());
   EXPECT_EQ(removed, 2U);
 }
 
@@ -108,7 +110,7 @@ TEST(ColumnarRemover, StepsRemoveAllOfItWhateverIsSealedBetweenThem) {
     if (commit % 3 == 0) slab.Seal(SealScope::kFresh);
   }
   ReadRequest request = TimesBefore(50);
-  request.serial_max = 40;
+  request.serial_max = Serial{40};
   RemovalProgress progress;
   std::size_t removed = 0;
   for (int step = 0;; ++step) {

@@ -48,7 +48,9 @@ class ColumnarSlab {
       row.serial = serial;
       row.index = index;
       ASSERT_TRUE(
-          writer->Add({StreamId{row.stream}, row.topic, {}, row.time, serial, index, row.value})
+          writer
+              ->Add(
+                  {StreamId{row.stream}, row.topic, {}, row.time, Serial{serial}, index, row.value})
               .ok());
     }
     ASSERT_TRUE(writer->Finish().ok());
@@ -124,11 +126,11 @@ class ColumnarSlab {
         position.kind == Position::Kind::kAtTime
             ? row.time >= position.timestamp
             : std::tuple(row.time, row.serial, row.index) >
-                  std::tuple(position.timestamp, position.serial, position.index);
-    return is_behind && row.serial <= request.serial_max && Contains(request.range, row.time) &&
-           request.filter.Matches(row.topic) &&
+                  std::tuple(position.timestamp, position.serial.value(), position.index);
+    return is_behind && Serial{row.serial} <= request.serial_max &&
+           Contains(request.range, row.time) && request.filter.Matches(row.topic) &&
            std::none_of(request.masks.begin(), request.masks.end(), [&](const RowMask& mask) {
-             return mask.Hides(row.topic, row.time, row.serial);
+             return mask.Hides(row.topic, row.time, Serial{row.serial});
            });
   }
   // Returns the messages that a read must find, in the order in which it finds them.

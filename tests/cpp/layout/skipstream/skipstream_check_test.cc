@@ -31,7 +31,7 @@ class SkipstreamCheck : public ::testing::Test {
     const std::vector<std::string_view> words{first, second};
     rocksdb::WriteBatch batch;
     const auto writer = layout_.NewWriter({handles_[0], nullptr}, nullptr, {}, &batch);
-    ASSERT_TRUE(writer->Add({kStream, {}, words, time, 1, 0, "value"}).ok());
+    ASSERT_TRUE(writer->Add({kStream, {}, words, time, Serial{1}, 0, "value"}).ok());
     ASSERT_TRUE(writer->Finish().ok());
     ASSERT_TRUE(db_->Write({}, &batch).ok());
   }
@@ -67,7 +67,7 @@ class SkipstreamCheck : public ::testing::Test {
   const SkipstreamLayout layout_{8};
   std::unique_ptr<rocksdb::DB> db_;
   rocks::FamilyHandles handles_;
-  std::uint64_t serial_max_ = 1;
+  Serial serial_max_{1};
   StreamId stream_ = kStream;
   std::uint64_t messages_ = 0;
 };
@@ -102,7 +102,7 @@ TEST_F(SkipstreamCheck, AKeyThatIsNone) {
 }
 
 TEST_F(SkipstreamCheck, ASerialThatIsStillToCome) {
-  serial_max_ = 0;
+  serial_max_ = kNoSerial;
   EXPECT_NE(Find(false).find("a message has serial 1"), std::string::npos);
 }
 

@@ -67,10 +67,10 @@ TEST(RowCursor, LeavesOutWhatIsMaskedAndWhatIsLater) {
   slab.Put("a", "x", 3, 3, "behind the mask");
   slab.Put("a", "x", 4, 4, "too late");
   ReadRequest request = SkipstreamSlab::Request("#");
-  request.serial_max = 3;
-  request.masks = {{Filter::Parse("a/#").value(), {}, 2, 2}};
+  request.serial_max = Serial{3};
+  request.masks = {{Filter::Parse("a/#").value(), {}, Serial{2}, Serial{2}}};
   EXPECT_EQ(Read(slab, request), (Values{"early", "of another topic", "behind the mask"}));
-  request.masks = {{Filter::Parse("a/#").value(), {2, 3}, 9}};
+  request.masks = {{Filter::Parse("a/#").value(), {2, 3}, Serial{9}}};
   EXPECT_EQ(Read(slab, request), (Values{"early", "of another topic", "behind the mask"}));
 }
 

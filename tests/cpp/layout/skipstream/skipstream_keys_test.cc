@@ -65,7 +65,7 @@ TEST(SkipstreamKeys, MalformedSuffixesAreRefused) {
 }
 
 TEST(SkipstreamKeys, ValuesRoundTripAndMalformedOnesAreRefused) {
-  for (const std::uint64_t serial : {std::uint64_t{1}, std::uint64_t{300}, ~std::uint64_t{0}}) {
+  for (const Serial serial : {Serial{1}, Serial{300}, kLastSerial}) {
     for (const std::uint32_t index : {0U, 127U, ~0U}) {
       std::string bytes;
       AppendValueHeader(&bytes, serial, index);

@@ -81,8 +81,8 @@ TEST(SkipstreamLast, GoesFurtherBackPastWhatIsHidden) {
     slab.Put("a", "b", time, static_cast<std::uint64_t>(time), std::to_string(time));
   }
   ReadRequest request = SkipstreamSlab::Request("a/b");
-  request.serial_max = 7;
-  request.masks = {{Filter::Parse("a/#").value(), {}, 7, 5}};
+  request.serial_max = Serial{7};
+  request.masks = {{Filter::Parse("a/#").value(), {}, Serial{7}, Serial{5}}};
   const Found found = Find(slab, request);
   EXPECT_EQ(found.values, (Values{{"a/b", "4"}}));
   EXPECT_EQ(found.counters.rows_examined, 6U);

@@ -15,7 +15,7 @@ constexpr std::size_t kKeysOfMessage = 3;
 
 PlacedMessage Place(std::string_view topic, std::span<const std::string_view> words,
                     std::int64_t time) {
-  return {SkipstreamSlab::kStream, topic, words, time, 0, 0, {}};
+  return {SkipstreamSlab::kStream, topic, words, time, kNoSerial, 0, {}};
 }
 
 std::string Get(SkipstreamSlab& slab, std::int64_t time, const std::vector<RowMask>& masks = {}) {
@@ -39,8 +39,9 @@ TEST(SkipstreamLayout, ALaterMessageOfATopicAndTimeTakesThePlaceOfAnEarlierOne) 
 TEST(SkipstreamLayout, GetLooksAtMasksAndNoticesDamage) {
   SkipstreamSlab slab;
   slab.Put("a", "b", 5, 3, "value");
-  EXPECT_EQ(Get(slab, 5, {{Filter::Parse("a/b").value(), {}, 2}}), "value") << "deleted before it";
-  EXPECT_EQ(Get(slab, 5, {{Filter::Parse("a/+").value(), {}, 3}}), "none");
+  EXPECT_EQ(Get(slab, 5, {{Filter::Parse("a/b").value(), {}, Serial{2}}}), "value")
+      << "deleted before it";
+  EXPECT_EQ(Get(slab, 5, {{Filter::Parse("a/+").value(), {}, Serial{3}}}), "none");
   ASSERT_TRUE(slab.db().Put({}, slab.Key("a", "b", 5), "\x09").ok());
   const std::vector<std::string_view> words{"a", "b"};
   EXPECT_EQ(slab.layout().Get(slab.source(), Place("a/b", words, 5), {}).status().code(),
@@ -106,7 +107,7 @@ TEST(SkipstreamLayout, APointIsRemovedUnlessItIsHiddenOrLater) {
   SkipstreamSlab slab;
   slab.Put("a", "b", 5, 3, "value");
   const std::vector<std::string_view> words{"a", "b"};
-  const auto remove = [&](const std::vector<RowMask>& masks, std::uint64_t serial_max) {
+  const auto remove = [&](const std::vector<RowMask>& masks, Serial serial_max) {
     std::size_t removed = 0;
     rocksdb::WriteBatch batch;
     const auto remover = slab.layout().NewRemover(slab.source(), &batch);
@@ -114,12 +115,13 @@ TEST(SkipstreamLayout, APointIsRemovedUnlessItIsHiddenOrLater) {
     EXPECT_TRUE(slab.db().Write({}, &batch).ok());
     return removed;
   };
-  EXPECT_EQ(remove({}, 2), 0U) << "it was written after the delete";
-  EXPECT_EQ(remove({{Filter::Parse("#").value(), {}, 3}}, 3), 0U) << "another delete has it";
+  EXPECT_EQ(remove({}, Serial{2}), 0U) << "it was written after the delete";
+  EXPECT_EQ(remove({{Filter::Parse("#").value(), {}, Serial{3}}}, Serial{3}), 0U)
+      << "another delete has it";
   EXPECT_EQ(slab.CountKeys(), kKeysOfMessage);
-  EXPECT_EQ(remove({}, 3), 1U);
+  EXPECT_EQ(remove({}, Serial{3}), 1U);
   EXPECT_EQ(slab.CountKeys(), 0U);
-  EXPECT_EQ(remove({}, 3), 0U);
+  EXPECT_EQ(remove({}, Serial{3}), 0U);
 }
 
 TEST(SkipstreamLayout, SmallStreamsAreCountedAndShareTheBytes) {

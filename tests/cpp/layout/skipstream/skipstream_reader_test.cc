@@ -31,7 +31,7 @@ class SkipstreamReaderTest : public testing::Test {
     const std::vector<std::string_view> words{first, second};
     rocksdb::WriteBatch batch;
     const auto writer = layout_.NewWriter({family(), nullptr}, nullptr, {}, &batch);
-    ASSERT_TRUE(writer->Add({kStream, {}, words, time, serial, 0, value}).ok());
+    ASSERT_TRUE(writer->Add({kStream, {}, words, time, Serial{serial}, 0, value}).ok());
     ASSERT_TRUE(writer->Finish().ok());
     ASSERT_TRUE(db_->Write({}, &batch).ok());
   }

@@ -38,7 +38,7 @@ class SkipstreamSlab {
     const std::vector<std::string_view> words{first, second};
     rocksdb::WriteBatch batch;
     const auto writer = layout_.NewWriter(source().families, nullptr, {}, &batch);
-    ASSERT_TRUE(writer->Add({kStream, {}, words, time, serial, 0, value}).ok());
+    ASSERT_TRUE(writer->Add({kStream, {}, words, time, Serial{serial}, 0, value}).ok());
     ASSERT_TRUE(writer->Finish().ok());
     ASSERT_TRUE(db_->Write({}, &batch).ok());
   }

@@ -29,9 +29,13 @@ TEST(Meta, KeysAreTheBytesThatTheFormatDraws) {
 }
 
 TEST(Meta, DropsRoundTrip) {
-  const DropRecord drop{0x0102,        "site/#",
-                        Generation{3}, 1'000,
-                        2'000,         {{"site/+/a", {{5, 10}, {300, 1}}}, {"site/#", {{7, 2}}}}};
+  const DropRecord drop{
+      Serial{0x0102},
+      "site/#",
+      Generation{3},
+      1'000,
+      2'000,
+      {{"site/+/a", {{Serial{5}, 10}, {Serial{300}, 1}}}, {"site/#", {{Serial{7}, 2}}}}};
   const std::string bytes = Encode(drop);
   EXPECT_EQ(DropKey(drop.serial), std::string("\x0c\0\0\0\0\0\0\1\2", 9));
   EXPECT_EQ(bytes.substr(0, 8), std::string("\1\6site/#", 8));
@@ -74,7 +78,7 @@ TEST(Meta, IdentityRoundTrips) {
 }
 
 TEST(Meta, CommitStateRoundTrips) {
-  const CommitState state{1ULL << 50, -1, 1ULL << 51};
+  const CommitState state{Serial{1ULL << 50}, -1, Serial{1ULL << 51}};
   CommitState decoded;
   ASSERT_TRUE(Decode(Encode(state), &decoded));
   EXPECT_EQ(decoded.serial, state.serial);
@@ -116,9 +120,9 @@ TEST(Meta, SlabRecordsRoundTripAndUnknownKindsAreRefused) {
   EXPECT_EQ(decoded.created_at_us, record.created_at_us);
   EXPECT_EQ(decoded.sealed_at_us, record.sealed_at_us);
   EXPECT_EQ(decoded.keep_last, 0U);
-  EXPECT_EQ(decoded.begun_at, 0U);
+  EXPECT_EQ(decoded.begun_at, kNoSerial);
   SlabRecord begun = record;
-  begun.begun_at = std::uint64_t{1} << 40;
+  begun.begun_at = Serial{std::uint64_t{1} << 40};
   ASSERT_TRUE(Decode(Encode(begun), &decoded));
   EXPECT_EQ(decoded.begun_at, begun.begun_at);
   EXPECT_EQ(decoded.keep_last, 0U);
@@ -145,28 +149,29 @@ TEST(Meta, CountersRoundTrip) {
 }
 
 TEST(Meta, JobsRoundTripAndBadSpansAreRefused) {
-  JobRecord job{{9, 20, 25, 1'700'000'000'000'000, {0, 3}}, 1'700'000'000'000'001, 7, 1, {}};
+  JobRecord job{
+      {9, Serial{20}, Serial{25}, 1'700'000'000'000'000, {0, 3}}, 1'700'000'000'000'001, 7, 1, {}};
   for (std::uint64_t number = 0; number <= kJobSpansMax; ++number) {
     const std::string bytes = Encode(job);
     JobRecord decoded;
     ASSERT_TRUE(Decode(bytes, &decoded)) << number;
     EXPECT_EQ(decoded, job);
     EXPECT_FALSE(Decode(bytes.substr(0, bytes.size() - 1), &decoded));
-    job.earlier.push_back({number, number + 1, number + 1, -1, {2}});
+    job.earlier.push_back({number, Serial{number + 1}, Serial{number + 1}, -1, {2}});
   }
   JobRecord decoded;
   EXPECT_FALSE(Decode(Encode(job), &decoded));  // one job more than kJobSpansMax
-  job.earlier = {{1, 2, 1, 0, {}}};
+  job.earlier = {{1, Serial{2}, Serial{1}, 0, {}}};
   EXPECT_FALSE(Decode(Encode(job), &decoded));  // ends before it begins
-  job.earlier = {{1, 2, 2, 0, {3, 1}}};
+  job.earlier = {{1, Serial{2}, Serial{2}, 0, {3, 1}}};
   EXPECT_FALSE(Decode(Encode(job), &decoded));  // its shards are not sorted
 }
 
 TEST(Meta, IdsOfAppendsRoundTrip) {
-  const KnownAppend known{5, 1ULL << 40, {0, 1, 2, 255}};
+  const KnownAppend known{Serial{5}, 1ULL << 40, {0, 1, 2, 255}};
   const std::string key = AppendIdKey(known.serial);
   EXPECT_TRUE(key.starts_with(AppendIdPrefix()));
-  EXPECT_LT(key, AppendIdKey(256));
+  EXPECT_LT(key, AppendIdKey(Serial{256}));
   const std::string bytes = Encode("an id", known);
   std::string id;
   KnownAppend decoded;
@@ -199,12 +204,13 @@ TEST(Meta, NodesRoundTripAndUnknownKindsAreRefused) {
 
 TEST(Meta, DeletesComeBack) {
   for (const std::optional<std::int64_t> end : {std::optional<std::int64_t>(7), {}}) {
-    const DeleteRecord record{12, 3, {Filter::Parse("a/+/#").value(), {5, end}}, Generation{9}};
+    const DeleteRecord record{
+        Serial{12}, 3, {Filter::Parse("a/+/#").value(), {5, end}}, Generation{9}};
     const std::string key = DeleteKey(record.serial, record.index);
     EXPECT_TRUE(key.starts_with(DeletePrefix()));
     DeleteRecord read;
     ASSERT_TRUE(Decode(key, Encode(record), &read));
-    EXPECT_EQ(read.serial, 12U);
+    EXPECT_EQ(read.serial, Serial{12});
     EXPECT_EQ(read.index, 3U);
     EXPECT_EQ(read.generation, Generation{9});
     EXPECT_EQ(read.keys.filter.text(), "a/+/#");

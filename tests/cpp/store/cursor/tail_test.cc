@@ -88,14 +88,14 @@ TEST(Tail, OfSomeShardsEndsThoughItWasToldOfOthers) {
   options.only_shards = {{1}};
   const auto database = Database::Open(directory / "db", options).value();
   TailOptions wanted;
-  wanted.after = {{0, 0}, {1, 0}};
-  wanted.until = {{0, 9}, {1, 0}};
+  wanted.after = {{0, kNoSerial}, {1, kNoSerial}};
+  wanted.until = {{0, Serial{9}}, {1, kNoSerial}};
   const auto tail = database->NewTail({Filter::Everything()}, wanted).value();
   int looks = 0;
   const auto batch = tail->Next({100, 1 << 20}, std::nullopt, [&] { return ++looks == 3; });
   ASSERT_TRUE(batch.ok()) << "it waits for a shard that is not open here";
   EXPECT_EQ(*batch, nullptr);
-  EXPECT_EQ(tail->serials(), (std::map<std::uint32_t, std::uint64_t>{{0, 0}, {1, 0}}));
+  EXPECT_EQ(tail->serials(), (std::map<std::uint32_t, Serial>{{0, kNoSerial}, {1, kNoSerial}}));
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ class ShardParts {
     return commit;
   }
   // Commits messages, which must not fail. Returns the serial.
-  std::uint64_t Append(const std::vector<MessageView>& messages) {
+  Serial Append(const std::vector<MessageView>& messages) {
     const auto commit = Commit(messages);
     EXPECT_TRUE(commit->status.ok()) << commit->status.message();
     return commit->serial;

@@ -185,7 +185,7 @@ TEST(ShardOpen, ADeleteThatWasCutShortHidesItsMessagesAndIsFinished) {
     ASSERT_TRUE(AppendOne(*database, "a/2", "later").ok());  // serial 3, later than the delete
   }
   const meta::DeleteRecord record{
-      2, 0, {Filter::Parse("a/#").value(), {0, std::nullopt}}, meta::kEveryGeneration};
+      Serial{2}, 0, {Filter::Parse("a/#").value(), {0, std::nullopt}}, meta::kEveryGeneration};
   int keys = 0;
   {
     BareShard shard(path);

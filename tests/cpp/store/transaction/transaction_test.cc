@@ -47,7 +47,7 @@ TEST(Transaction, AppliesEverythingOrNothing) {
   EXPECT_EQ(Count(*database, "#"), 0U);
   const auto receipt = transaction->Commit();
   ASSERT_TRUE(receipt.ok());
-  EXPECT_EQ(receipt->serials.front().second, 1U);
+  EXPECT_EQ(receipt->serials.front().second, Serial{1});
   EXPECT_EQ(BeginOk(*database)->Get("b", 1).value(), std::string("\0\0\0\0\0\0\0\x01", 8));
   EXPECT_FALSE(transaction->open());
   EXPECT_EQ(transaction->Commit().status().code(), Code::kClosed);
@@ -63,7 +63,7 @@ TEST(Transaction, AConflictSaysWhatItIsAbout) {
   EXPECT_EQ(transaction->Commit().status().code(), Code::kConflict);
   ASSERT_EQ(transaction->fault().conflicts.size(), 1U);
   EXPECT_EQ(transaction->fault().conflicts[0].filter, "a");
-  EXPECT_EQ(transaction->fault().conflicts[0].serial, 1U);
+  EXPECT_EQ(transaction->fault().conflicts[0].serial, Serial{1});
   EXPECT_EQ(Count(*database, "b"), 0U);
 }
 

@@ -116,7 +116,7 @@ void BlockChecker::CheckRecords() {
 }
 
 void BlockChecker::CheckOrder() {
-  std::uint64_t last_sealed = 0;
+  Serial last_sealed;
   for (const auto& [id, block] : sealed_) {
     last_sealed = std::max(last_sealed, block.entry.extent.last_serial);
   }
@@ -134,8 +134,9 @@ Status BlockChecker::CheckBlock(const Block& block) {
   topics_.clear();
   const Extent& extent = block.entry.extent;
   if (extent.last_serial > check_.serial_max) {
-    Report(block, "it has serial " + std::to_string(extent.last_serial) +
-                      ", but the last commit of the shard is " + std::to_string(check_.serial_max));
+    Report(block, "it has serial " + std::to_string(extent.last_serial.value()) +
+                      ", but the last commit of the shard is " +
+                      std::to_string(check_.serial_max.value()));
   }
   Status status;
   if (!block.is_paged()) {

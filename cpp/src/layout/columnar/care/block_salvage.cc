@@ -191,17 +191,18 @@ Status BlockSalvage::MatchStaged(Unit* unit) {
   return Status::Ok();
 }
 
-Result<std::uint64_t> BlockSalvage::FirstSerialOf(const Unit& unit) {
+Result<Serial> BlockSalvage::FirstSerialOf(const Unit& unit) {
   if (unit.entry.has_value()) return unit.entry->extent.first_serial;
   if (unit.is_staged()) return unit.serial;
   if (!unit.is_paged) {
     const auto bytes = Get(source_.families.main, RecordKey(RecordKind::kFreshPage, unit.id));
     if (!bytes.ok())
-      return bytes.status().code() == Code::kCorruption ? Result<std::uint64_t>(0) : bytes.status();
+      return bytes.status().code() == Code::kCorruption ? Result<Serial>(kNoSerial)
+                                                        : bytes.status();
     const auto page = Page::Decode(*bytes);
-    return page.ok() ? (*page)->extent().first_serial : 0;
+    return page.ok() ? (*page)->extent().first_serial : kNoSerial;
   }
-  if (!unit.pages.has_value()) return std::uint64_t{0};
+  if (!unit.pages.has_value()) return kNoSerial;
   TOPICDB_ASSIGN_OR_RETURN(const PagesSummary summary, Summarize(*unit.pages));
   return summary.extent.first_serial;
 }
@@ -324,7 +325,7 @@ Result<std::uint32_t> BlockSalvage::TakePage(const Unit& unit, std::string bytes
   DeletedCursor cursor(deleted);
   for (std::uint32_t row = 0; row < page->rows(); ++row) {
     if (cursor.Holds(row)) continue;
-    const std::uint64_t serial = unit.is_staged() ? unit.serial : page->serial(row);
+    const Serial serial = unit.is_staged() ? unit.serial : page->serial(row);
     rows_.AddRow(row, serial, page->time(row) + unit.time_shift, unit.id == kNoBlock);
     ++taken;
   }

@@ -41,10 +41,10 @@ class BlockSalvage {
     bool is_paged = false;                    // some record says that Block::is_paged()
     std::optional<std::uint64_t> pages = {};  // the first part of the keys of its pages
     // The serial of a staged block, and what to add to the times in its pages.
-    std::uint64_t serial = 0;
+    Serial serial = kNoSerial;
     std::int64_t time_shift = 0;
-    std::uint64_t first_serial = 0;  // the smallest serial of its messages
-    bool has_own_record = false;     // some record of it is known, besides those of deleted rows
+    Serial first_serial = kNoSerial;  // the smallest serial of its messages
+    bool has_own_record = false;      // some record of it is known, besides those of deleted rows
 
     // Returns true if the pages are known to be those of a staged block.
     bool is_staged() const { return pages.has_value() && *pages >= kStagedPagesMin; }
@@ -75,8 +75,8 @@ class BlockSalvage {
   Status MatchStaged(Unit* unit);
   // Reads the pages with this number, without the damaged ones.
   Result<PagesSummary> Summarize(std::uint64_t pages);
-  // Returns the smallest serial of the block's messages, or 0 if nothing tells it.
-  Result<std::uint64_t> FirstSerialOf(const Unit& unit);
+  // Returns the smallest serial of the block's messages, or kNoSerial if nothing tells it.
+  Result<Serial> FirstSerialOf(const Unit& unit);
 
   // Adds the rows of a block that can be read to rows_, and notes the lost ones. The other methods
   // do this for one kind of block: LoadPlain for a fresh block with one page, LoadPaged for any
@@ -114,7 +114,7 @@ class BlockSalvage {
   std::vector<Unit> units_;        // by their first commit
   RowsByCommit rows_;
   std::vector<LostRows> lost_;
-  std::map<std::uint64_t, std::uint64_t> strays_;  // by serial, how many rows only stray pages had
+  std::map<Serial, std::uint64_t> strays_;  // by serial, how many rows only stray pages had
 };
 
 }  // namespace topicdb::columnar

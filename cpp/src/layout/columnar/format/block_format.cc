@@ -27,17 +27,17 @@ std::string Begin(std::uint8_t version = kRecordVersion) {
 void AppendExtent(std::string* out, const Extent& extent) {
   AppendVarint(out, static_cast<std::uint64_t>(extent.first_time));
   AppendVarint(out, static_cast<std::uint64_t>(extent.last_time - extent.first_time));
-  AppendVarint(out, extent.first_serial);
-  AppendVarint(out, extent.last_serial - extent.first_serial);
+  AppendVarint(out, extent.first_serial.value());
+  AppendVarint(out, extent.last_serial.StepsFrom(extent.first_serial));
 }
 
 bool ReadExtent(Decoder* decoder, Extent* extent) {
   const std::uint64_t first_time = decoder->Varint();
   const std::uint64_t last_time = first_time + decoder->Varint();
-  extent->first_serial = decoder->Varint();
-  extent->last_serial = extent->first_serial + decoder->Varint();
+  extent->first_serial = Serial{decoder->Varint()};
+  extent->last_serial = extent->first_serial.Next(decoder->Varint());
   constexpr auto kTimeMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (first_time > last_time || last_time > kTimeMax || extent->first_serial == 0 ||
+  if (first_time > last_time || last_time > kTimeMax || extent->first_serial == kNoSerial ||
       extent->last_serial < extent->first_serial) {
     return false;
   }
@@ -207,7 +207,7 @@ std::vector<std::uint32_t> Placement::GroupsOf(const std::vector<StreamId>& stre
 std::string Encode(const Placement& placement) {
   std::string record = Begin();
   AppendLittle<std::uint64_t>(&record, placement.pages);
-  AppendVarint(&record, placement.serial);
+  AppendVarint(&record, placement.serial.value());
   AppendVarint(&record, static_cast<std::uint64_t>(placement.time_shift));
   AppendVarint(&record, placement.groups.size());
   std::uint32_t before = 0;
@@ -229,11 +229,11 @@ bool Decode(std::string_view bytes, Placement* placement) {
   if (!body.has_value()) return false;
   Decoder decoder(*body);
   placement->pages = decoder.Little<std::uint64_t>();
-  placement->serial = decoder.Varint();
+  placement->serial = Serial{decoder.Varint()};
   placement->time_shift = static_cast<std::int64_t>(decoder.Varint());
   const std::uint64_t groups = decoder.Varint();
-  if (placement->pages < kStagedPagesMin || placement->serial == 0 || placement->time_shift < 0 ||
-      groups == 0 || groups > body->size()) {
+  if (placement->pages < kStagedPagesMin || placement->serial == kNoSerial ||
+      placement->time_shift < 0 || groups == 0 || groups > body->size()) {
     return false;
   }
   placement->groups.assign(groups, {});

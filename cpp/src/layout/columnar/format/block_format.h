@@ -97,7 +97,7 @@ std::string EncodeFilter(std::string_view filter);
 bool DecodeFilter(std::string_view bytes, std::string* filter);
 
 // The serial of every message in the pages of staged blocks.
-inline constexpr std::uint64_t kStagedSerial = 1;
+inline constexpr Serial kStagedSerial{1};
 
 // What a commit has decided about a staged block. The pages of the block were written before the
 // commit: their serials are 1, and their times may count from 0. Instead of streams, they have
@@ -110,7 +110,7 @@ struct Placement {
     std::vector<std::pair<std::string, StreamId>> others;  // topic and stream, by topic
   };
   std::uint64_t pages = 0;      // the first part of the pages' keys
-  std::uint64_t serial = 0;     // of all messages
+  Serial serial;                // of all messages
   std::int64_t time_shift = 0;  // to be added to the times in the pages
   std::vector<Group> groups;    // sorted, each once
 

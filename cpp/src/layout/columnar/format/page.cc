@@ -8,7 +8,7 @@
 
 namespace topicdb::columnar {
 
-void Extent::Include(std::int64_t time, std::uint64_t serial) {
+void Extent::Include(std::int64_t time, Serial serial) {
   first_time = std::min(first_time, time);
   last_time = std::max(last_time, time);
   first_serial = std::min(first_serial, serial);
@@ -34,8 +34,8 @@ void AppendHeader(const PageHeader& header, std::string* out) {
   AppendLittle(out, header.runs);
   AppendLittle(out, static_cast<std::uint64_t>(header.extent.first_time));
   AppendLittle(out, static_cast<std::uint64_t>(header.extent.last_time));
-  AppendLittle(out, header.extent.first_serial);
-  AppendLittle(out, header.extent.last_serial);
+  AppendLittle(out, header.extent.first_serial.value());
+  AppendLittle(out, header.extent.last_serial.value());
   AppendLittle(out, header.kind == PageKind::kPlain ? header.topic_bytes : header.body_bytes);
   AppendLittle(out, header.value_bytes);
   AppendLittle(out, header.stored_bytes);
@@ -67,8 +67,8 @@ Result<PageHeader> ReadHeader(std::string_view page) {
   header.runs = decoder.Little<std::uint32_t>();
   header.extent.first_time = static_cast<std::int64_t>(decoder.Little<std::uint64_t>());
   header.extent.last_time = static_cast<std::int64_t>(decoder.Little<std::uint64_t>());
-  header.extent.first_serial = decoder.Little<std::uint64_t>();
-  header.extent.last_serial = decoder.Little<std::uint64_t>();
+  header.extent.first_serial = Serial{decoder.Little<std::uint64_t>()};
+  header.extent.last_serial = Serial{decoder.Little<std::uint64_t>()};
   (header.kind == PageKind::kPlain ? header.topic_bytes : header.body_bytes) =
       decoder.Little<std::uint32_t>();
   header.value_bytes = decoder.Little<std::uint32_t>();

@@ -32,18 +32,18 @@ enum class PageCodec : std::uint8_t { kNone = 1, kZstd = 2, kLz4 = 3 };
 struct Extent {
   std::int64_t first_time = 0;
   std::int64_t last_time = 0;
-  std::uint64_t first_serial = 0;
-  std::uint64_t last_serial = 0;
+  Serial first_serial;
+  Serial last_serial;
 
   bool operator==(const Extent&) const = default;
   // Extend the bounds so that they include a message, or all messages of another extent.
-  void Include(std::int64_t time, std::uint64_t serial);
+  void Include(std::int64_t time, Serial serial);
   void Include(const Extent& other);
 };
 
 // Rows of one commit that follow each other in a page and have successive indexes.
 struct SerialRun {
-  std::uint64_t serial;
+  Serial serial;
   std::uint32_t rows;
   std::uint32_t first_index;
 };
@@ -87,7 +87,7 @@ class Page {
   // Return the topic of a row, by its number in the page, and the other parts of the message.
   std::uint32_t topic_of(std::uint32_t row) const { return row_topics_[row]; }
   std::int64_t time(std::uint32_t row) const { return times_[row]; }
-  std::uint64_t serial(std::uint32_t row) const { return serials_[row]; }
+  Serial serial(std::uint32_t row) const { return Serial{serials_[row]}; }
   std::uint32_t index(std::uint32_t row) const { return indexes_[row]; }
   std::string_view value(std::uint32_t row) const {
     return values_.substr(value_offsets_[row], value_offsets_[row + 1] - value_offsets_[row]);
@@ -159,7 +159,7 @@ class PlainPageBuilder {
   std::uint32_t AddTopic(StreamId stream, std::string_view topic);
   // Adds a row, and copies its value.
   // REQUIRES: AddTopic returned `topic` for this page; serials do not decrease from call to call
-  void AddRow(std::uint32_t topic, std::int64_t time, std::uint64_t serial, std::uint32_t index,
+  void AddRow(std::uint32_t topic, std::int64_t time, Serial serial, std::uint32_t index,
               std::string_view value);
 
   std::uint32_t rows() const { return static_cast<std::uint32_t>(times_.size()); }
@@ -197,7 +197,7 @@ struct PackedRow {
   StreamId stream;  // of a staged block: the group of the topic
   std::string_view topic;
   std::int64_t time;
-  std::uint64_t serial;
+  Serial serial;
   std::uint32_t index;
   std::string_view value;
 };

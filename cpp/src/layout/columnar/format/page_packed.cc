@@ -50,7 +50,7 @@ class RowDecoder {
         indexes_(columns[3]),
         lengths_(columns[4]),
         first_time_(static_cast<std::uint64_t>(header.extent.first_time)),
-        serial_(header.extent.first_serial) {}
+        serial_(header.extent.first_serial.value()) {}
 
   struct Topic {
     std::uint32_t stream;
@@ -77,7 +77,7 @@ class RowDecoder {
 
   struct Row {
     std::int64_t time;
-    std::uint64_t serial;
+    Serial serial;
     std::uint32_t index;
   };
   // Reads the next row of the topic. Returns false if it is malformed.
@@ -90,7 +90,7 @@ class RowDecoder {
     const std::uint64_t length = lengths_.Next();
     if (length > header_.value_bytes - value_end_) return false;
     value_end_ += length;
-    *row = {static_cast<std::int64_t>(time_), serial_, static_cast<std::uint32_t>(index_)};
+    *row = {static_cast<std::int64_t>(time_), Serial{serial_}, static_cast<std::uint32_t>(index_)};
     return row->time >= 0 && serial_ != 0 && index_ <= std::numeric_limits<std::uint32_t>::max();
   }
   // Returns where the value of the last row ends among the values.
@@ -145,7 +145,7 @@ void PackedPageEncoder::FillColumns(std::span<const PackedRow> rows, PageHeader*
   std::string_view topic;
   std::uint32_t stream = 0;
   auto first_time = static_cast<std::uint64_t>(header->extent.first_time);
-  std::uint64_t serial = header->extent.first_serial;
+  Serial serial = header->extent.first_serial;
   std::uint64_t index = 0;
   for (std::size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
     const PackedRow& first = rows[begin];
@@ -164,7 +164,7 @@ void PackedPageEncoder::FillColumns(std::span<const PackedRow> rows, PageHeader*
     for (const PackedRow& row : rows.subspan(begin, end - begin)) {
       const auto row_time = static_cast<std::uint64_t>(row.time);
       AppendVarint(&times, ZigZag(Difference(row_time, time)));
-      AppendVarint(&serials, ZigZag(Difference(row.serial, serial)));
+      AppendVarint(&serials, ZigZag(Difference(row.serial.value(), serial.value())));
       AppendVarint(&indexes, ZigZag(Difference(row.index, index)));
       AppendVarint(&lengths, row.value.size());
       time = row_time;
@@ -255,8 +255,7 @@ Status PackedDecoder::DecodeColumns(const PageHeader& header,
   std::size_t topic_begin = 0;
   std::size_t topic_size = 0;
   std::size_t row = 0;
-  Extent extent{std::numeric_limits<std::int64_t>::max(), 0,
-                std::numeric_limits<std::uint64_t>::max(), 0};
+  Extent extent{std::numeric_limits<std::int64_t>::max(), 0, kLastSerial, kNoSerial};
   for (std::size_t number = 0; number < topics; ++number) {
     RowDecoder::Topic topic{};
     if (!decoder.NextTopic(topic_size, rows - row, &topic) ||
@@ -277,7 +276,7 @@ Status PackedDecoder::DecodeColumns(const PageHeader& header,
       if (!decoder.NextRow(&decoded)) return PageFault("its columns are malformed");
       row_topics[row] = static_cast<std::uint32_t>(number);
       times[row] = decoded.time;
-      serials[row] = decoded.serial;
+      serials[row] = decoded.serial.value();
       indexes[row] = decoded.index;
       extent.Include(decoded.time, decoded.serial);
     }
@@ -312,7 +311,7 @@ Status PackedDecoder::Place(const Placement& placement, Page* page) {
       extent.last_time > std::numeric_limits<std::int64_t>::max() - placement.time_shift) {
     return PageFault("its times or serials are not those of a staged page");
   }
-  for (std::uint64_t& serial : writable(page->serials_)) serial = placement.serial;
+  for (std::uint64_t& serial : writable(page->serials_)) serial = placement.serial.value();
   if (placement.time_shift > 0) {
     for (std::int64_t& time : writable(page->times_)) time += placement.time_shift;
   }

@@ -51,7 +51,7 @@ std::uint32_t PlainPageBuilder::AddTopic(StreamId stream, std::string_view topic
   return static_cast<std::uint32_t>(streams_.size() - 1);
 }
 
-void PlainPageBuilder::AddRow(std::uint32_t topic, std::int64_t time, std::uint64_t serial,
+void PlainPageBuilder::AddRow(std::uint32_t topic, std::int64_t time, Serial serial,
                               std::uint32_t index, std::string_view value) {
   if (times_.empty()) {
     extent_ = {time, time, serial, serial};
@@ -163,7 +163,7 @@ Status PlainDecoder::Decode(const PageHeader& header, Page* page) {
   std::uint64_t* const serials = page->numbers_.get();
   auto* const indexes = reinterpret_cast<std::uint32_t*>(serials + rows);
   std::size_t row = 0;
-  std::uint64_t previous = 0;
+  Serial previous;
   for (const SerialRun& run : runs) {
     const std::uint64_t index_end = std::uint64_t{run.first_index} + run.rows;
     if (run.rows == 0 || run.serial < previous || index_end > (std::uint64_t{1} << 32) ||
@@ -172,12 +172,12 @@ Status PlainDecoder::Decode(const PageHeader& header, Page* page) {
     }
     previous = run.serial;
     for (std::uint32_t i = 0; i < run.rows; ++i, ++row) {
-      serials[row] = run.serial;
+      serials[row] = run.serial.value();
       indexes[row] = run.first_index + i;
     }
   }
-  if (row != rows || serials[0] == 0 || serials[0] != header.extent.first_serial ||
-      serials[rows - 1] != header.extent.last_serial) {
+  if (row != rows || serials[0] == 0 || serials[0] != header.extent.first_serial.value() ||
+      serials[rows - 1] != header.extent.last_serial.value()) {
     return PageFault("its serials are malformed");
   }
   page->serials_ = {serials, rows};

@@ -38,7 +38,7 @@ std::uint32_t LendRows(const std::shared_ptr<const Page>& page, std::uint32_t fi
   const bool with_serials = out->keeps_serials();
   for (std::uint32_t row = first; row < end; ++row) {
     out->AppendKey(page->topic(page->topic_of(row)), page->time(row),
-                   with_serials ? page->serial(row) : 0);
+                   with_serials ? page->serial(row) : kNoSerial);
   }
   out->BorrowValues(page, offsets.subspan(first, end - first + 1), page->values());
   return end - first;
@@ -68,7 +68,7 @@ class RowCopier {
         out_->empty() || (out_->size() < limits_.rows_max && bytes_ <= limits_.bytes_max &&
                           out_->Fits(message.topic.size(), message.value.size()));
     // Reads the serial only if the batch keeps it.
-    if (has_room) out_->Append(message, out_->keeps_serials() ? page.serial(row) : 0);
+    if (has_room) out_->Append(message, out_->keeps_serials() ? page.serial(row) : kNoSerial);
     return has_room;
   }
 

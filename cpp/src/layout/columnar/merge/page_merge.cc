@@ -23,7 +23,7 @@ constexpr std::size_t kNearWindows = 4;       // a page that ends behind these d
 }  // namespace
 
 PageMerge::PageMerge(const RocksSource& source, const ReadRequest& request, MergeOrder order,
-                     std::optional<RowKey> after, std::uint64_t serial_min)
+                     std::optional<RowKey> after, Serial serial_min)
     : selector_(request),
       rows_(request, serial_min),
       memory_max_(request.memory_bytes_max),
@@ -34,12 +34,12 @@ PageMerge::PageMerge(const RocksSource& source, const ReadRequest& request, Merg
 
 std::uint64_t PageMerge::FirstOf(const Extent& extent) const {
   return order_ == MergeOrder::kTime ? static_cast<std::uint64_t>(extent.first_time)
-                                     : extent.first_serial;
+                                     : extent.first_serial.value();
 }
 
 std::uint64_t PageMerge::LastOf(const Extent& extent) const {
   return order_ == MergeOrder::kTime ? static_cast<std::uint64_t>(extent.last_time)
-                                     : extent.last_serial;
+                                     : extent.last_serial.value();
 }
 
 bool PageMerge::Concerns(const Extent& extent) const {

@@ -39,7 +39,7 @@ class PageMerge {
  public:
   // Makes a merge of the rows behind the key `after` that commit `serial_min` or a later one wrote.
   PageMerge(const RocksSource& source, const ReadRequest& request, MergeOrder order,
-            std::optional<RowKey> after, std::uint64_t serial_min = 0);
+            std::optional<RowKey> after, Serial serial_min = kNoSerial);
 
   // What Prepare has come to.
   enum class State { kReady, kExhausted, kPaused };

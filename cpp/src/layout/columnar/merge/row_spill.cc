@@ -45,9 +45,9 @@ std::vector<RowKey> DividingKeys(const std::vector<RowKey>& sample, const RowKey
 
 RowKey KeyOf(MergeOrder order, const Page& page, std::uint32_t row) {
   if (order == MergeOrder::kTime) {
-    return {static_cast<std::uint64_t>(page.time(row)), page.serial(row), page.index(row)};
+    return {static_cast<std::uint64_t>(page.time(row)), page.serial(row).value(), page.index(row)};
   }
-  return {page.serial(row), page.index(row), 0};
+  return {page.serial(row).value(), page.index(row), 0};
 }
 
 RowSpill::RowSpill(const std::string& directory, MergeOrder order,

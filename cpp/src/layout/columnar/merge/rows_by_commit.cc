@@ -18,8 +18,7 @@ constexpr StreamId kStray{2};
 
 void RowsByCommit::AddPage(std::shared_ptr<const Page> page) { pages_.push_back(std::move(page)); }
 
-void RowsByCommit::AddRow(std::uint32_t row, std::uint64_t serial, std::int64_t time,
-                          bool is_stray) {
+void RowsByCommit::AddRow(std::uint32_t row, Serial serial, std::int64_t time, bool is_stray) {
   const Page* const page = pages_.back().get();
   rows_.push_back({serial, page->index(row), row, time, page, is_stray});
 }
@@ -61,14 +60,14 @@ Status RowsByCommit::Spill() {
                          row.serial,
                          row.index,
                          page.value(row.row)};
-    TOPICDB_RETURN_IF_ERROR(spill_->Add({row.serial, row.index, 0}, copy));
+    TOPICDB_RETURN_IF_ERROR(spill_->Add({row.serial.value(), row.index, 0}, copy));
   }
   rows_.clear();
   pages_.clear();
   return Status::Ok();
 }
 
-Status RowsByCommit::TakeBefore(std::uint64_t serial_end, const Take& take) {
+Status RowsByCommit::TakeBefore(Serial serial_end, const Take& take) {
   if (spill_ != nullptr) return Spill();
   Sort(&rows_);
   const auto end = std::partition_point(rows_.begin(), rows_.end(),

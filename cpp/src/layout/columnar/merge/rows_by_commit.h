@@ -17,7 +17,7 @@ namespace topicdb::columnar {
 struct FoundRow {
   std::string_view topic;
   std::int64_t time;
-  std::uint64_t serial;
+  Serial serial;
   std::uint32_t index;
   std::string_view value;
   bool is_stray;  // if true, it was in a page that no record names
@@ -36,21 +36,21 @@ class RowsByCommit {
   void AddPage(std::shared_ptr<const Page> page);
   // Adds a row of the page that was added last. `serial` and `time` are those of the message, which
   // may differ from those in the page.
-  void AddRow(std::uint32_t row, std::uint64_t serial, std::int64_t time, bool is_stray);
+  void AddRow(std::uint32_t row, Serial serial, std::int64_t time, bool is_stray);
 
   // Calls take(row) for each row of a commit before `serial_end`. If the rows have exceeded the
   // memory, calls it for none: TakeRest hands out all of them. Hands out one row for each place,
   // and prefers one that is not stray. An error that `take` returns ends the call. Returns that
   // error, or kStorage.
   // REQUIRES: no more rows of these commits will be added
-  Status TakeBefore(std::uint64_t serial_end, const Take& take);
+  Status TakeBefore(Serial serial_end, const Take& take);
   // As TakeBefore, but for all rows that are left.
   Status TakeRest(const Take& take);
 
  private:
   // A row that waits. `page` has its topic and value.
   struct Row {
-    std::uint64_t serial;
+    Serial serial;
     std::uint32_t index;
     std::uint32_t row;
     std::int64_t time;

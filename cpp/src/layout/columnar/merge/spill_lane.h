@@ -23,7 +23,7 @@ struct SpillPart {
   };
   // A row that is not written yet, and a topic of such rows.
   struct StagedRow {
-    std::uint64_t serial;
+    Serial serial;
     std::int64_t time;
     std::uint32_t index;
     std::uint32_t topic;      // in `topics`

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kExaminedMax = 100'000;  // rows between two calls of `interrupted`
 
 CommitPlace PlaceOf(const MergedRow& row) {
-  return {row.key.major, static_cast<std::uint32_t>(row.key.middle)};
+  return {Serial{row.key.major}, static_cast<std::uint32_t>(row.key.middle)};
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ void ColumnarLogReader::Read(const CommitPlace& until, const LogRoom& room, Batc
     const MergedRow& row = rows_[next_];
     const Page& page = merge_.page(row);
     out->Append({page.topic(page.topic_of(row.row)), page.time(row.row), page.value(row.row)},
-                row.key.major);
+                PlaceOf(row).serial);
     if (indexes != nullptr) indexes->push_back(PlaceOf(row).index);
   }
 }

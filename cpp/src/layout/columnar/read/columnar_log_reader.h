@@ -10,7 +10,7 @@ namespace topicdb::columnar {
 // owns it. Not thread-safe.
 class ColumnarLogReader : public LogReader {
  public:
-  ColumnarLogReader(const RocksSource& source, const ReadRequest& request, std::uint64_t serial_min)
+  ColumnarLogReader(const RocksSource& source, const ReadRequest& request, Serial serial_min)
       : merge_(source, request, MergeOrder::kSerial, std::nullopt, serial_min) {}
 
   Result<std::optional<CommitPlace>> Head(const InterruptCheck& interrupted) override;

@@ -14,7 +14,8 @@ constexpr std::size_t kEnoughRows = 4'096;
 
 std::optional<RowKey> KeyBehind(const Position& position) {
   if (position.kind != Position::Kind::kAfterMessage) return std::nullopt;
-  return RowKey{static_cast<std::uint64_t>(position.timestamp), position.serial, position.index};
+  return RowKey{static_cast<std::uint64_t>(position.timestamp), position.serial.value(),
+                position.index};
 }
 
 ReadRequest FromPosition(ReadRequest request) {
@@ -43,7 +44,7 @@ Result<ReadOutcome> ColumnarReader::Read(const ReadLimits& limits, Batch* out) {
       const RowKey& last = rows[count - 1].key;
       position_ = {Position::Kind::kAfterMessage,
                    static_cast<std::int64_t>(last.major),
-                   last.middle,
+                   Serial{last.middle},
                    last.minor,
                    {}};
     }

@@ -17,7 +17,7 @@ struct LastFinder::ListWalk {
   std::size_t next_known = 0;
   std::uint32_t topic = 0;  // the number of the next topic in the list
   std::vector<Known> added = {};
-  Bound oldest{std::numeric_limits<std::int64_t>::max(), ~std::uint64_t{0}};
+  Bound oldest{std::numeric_limits<std::int64_t>::max(), kLastSerial};
   bool complete = true;  // whether a message is known of every wanted topic so far
 };
 

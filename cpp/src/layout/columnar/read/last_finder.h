@@ -23,6 +23,7 @@
 #include "layout/columnar/select/block_query.h"
 #include "layout/columnar/select/topic_selector.h"
 #include "layout/layout.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb::columnar {
 
@@ -37,7 +38,7 @@ class LastFinder : public LastReader {
  private:
   using Number = LastMessages::Number;
   // Timestamp and serial of a message, or bounds of them.
-  using Bound = std::pair<std::int64_t, std::uint64_t>;
+  using Bound = std::pair<std::int64_t, Serial>;
   // A topic of this slab with a known message.
   struct Known {
     StreamId stream;

@@ -160,7 +160,7 @@ Status BlockSpread::CarryDeletes(const RocksSource& now) {
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<RowPlace> places, DeletedSince(&reader));
   std::map<Output*, std::vector<RowPlace>> by_output;
   for (const RowPlace& place : places) {
-    const RowKey key{static_cast<std::uint64_t>(place.time), place.serial, place.index};
+    const RowKey key{static_cast<std::uint64_t>(place.time), place.serial.value(), place.index};
     const auto behind =
         std::upper_bound(outputs_.begin() + 1, outputs_.end(), key,
                          [](const RowKey& at, const Output& output) { return at < output.begin; });

@@ -32,7 +32,7 @@ class BlockSpread : public BlockRewrite {
     StreamId stream;
     std::string topic;
     std::int64_t time;
-    std::uint64_t serial;
+    Serial serial;
     std::uint32_t index;
     auto operator<=>(const RowPlace&) const = default;
   };

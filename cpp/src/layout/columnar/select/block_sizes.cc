@@ -62,7 +62,7 @@ Result<BlockInfo> Estimate(const BlockQuery& query, const Block& block, BlockRea
 
 // Adds the wanted rows of a page to the counts of their commits.
 void CountRows(const Page& page, const BlockQuery& query, const DeletedRows& deleted,
-               std::map<std::uint64_t, MessageCount>* counts) {
+               std::map<Serial, MessageCount>* counts) {
   const std::vector<bool> wanted = query.TopicsOf(page);
   auto commit = counts->end();
   for (std::uint32_t row = 0; row < page.rows(); ++row) {
@@ -156,14 +156,15 @@ Result<std::vector<BlockInfo>> ListBlocks(const RocksSource& source,
   return blocks;
 }
 
-Result<std::map<std::uint64_t, MessageCount>> CountByCommit(
-    const RocksSource& source, const BlockInfo& block, const std::vector<ReadRequest>& any_of) {
+Result<std::map<Serial, MessageCount>> CountByCommit(const RocksSource& source,
+                                                     const BlockInfo& block,
+                                                     const std::vector<ReadRequest>& any_of) {
   columnar::BlockReader reader(source);
   const columnar::BlockQuery query(any_of);
   const columnar::Block found = columnar::AsBlock(block);
   TOPICDB_ASSIGN_OR_RETURN(const columnar::BlockQuery::Pages pages, query.PagesOf(found, &reader));
   TOPICDB_ASSIGN_OR_RETURN(auto deleted, reader.LoadDeleted(found.id));
-  std::map<std::uint64_t, MessageCount> counts;
+  std::map<Serial, MessageCount> counts;
   for (const std::uint32_t number : pages.numbers) {
     TOPICDB_ASSIGN_OR_RETURN(const auto page, reader.LoadPage(found, number));
     columnar::CountRows(*page, query, deleted[number], &counts);

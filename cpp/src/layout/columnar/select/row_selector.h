@@ -15,7 +15,7 @@ namespace topicdb::columnar {
 class RowSelector {
  public:
   // Makes a selector that wants only rows of commit `serial_min` and later ones.
-  RowSelector(const ReadRequest& request, std::uint64_t serial_min)
+  RowSelector(const ReadRequest& request, Serial serial_min)
       : range_(request.range),
         serial_min_(serial_min),
         serial_max_(request.serial_max),
@@ -34,12 +34,12 @@ class RowSelector {
   // Returns true if a mask of the request hides the row.
   bool IsMasked(const Page& page, std::uint32_t row) const;
   // Returns the smallest serial that a wanted row may have.
-  std::uint64_t serial_min() const { return serial_min_; }
+  Serial serial_min() const { return serial_min_; }
 
  private:
   const TimeRange range_;
-  const std::uint64_t serial_min_;
-  const std::uint64_t serial_max_;
+  const Serial serial_min_;
+  const Serial serial_max_;
   const std::vector<RowMask> masks_;
 };
 

@@ -109,7 +109,7 @@ bool TopicSelector::MayHoldPage(const WantedStreams& streams, const PageEntry& p
 }
 
 ReadRequest PointRequest(const PlacedMessage& place, Filter filter,
-                         const std::vector<RowMask>& masks, std::uint64_t serial_max) {
+                         const std::vector<RowMask>& masks, Serial serial_max) {
   ReadRequest request;
   request.streams = std::vector<StreamId>{place.stream};
   request.filter = std::move(filter);

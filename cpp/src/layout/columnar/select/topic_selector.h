@@ -69,7 +69,6 @@ class TopicSelector {
 
 // Returns a request for the messages of one topic at one timestamp. `filter` is that topic.
 ReadRequest PointRequest(const PlacedMessage& place, Filter filter,
-                         const std::vector<RowMask>& masks,
-                         std::uint64_t serial_max = std::numeric_limits<std::uint64_t>::max());
+                         const std::vector<RowMask>& masks, Serial serial_max = kLastSerial);
 
 }  // namespace topicdb::columnar

@@ -52,7 +52,7 @@ Status CommitBuilder::Add(ShardCommit* commit) {
   if (ops != nullptr) TOPICDB_RETURN_IF_ERROR(AddDeletes(commit));
   if (commit->id != nullptr) TOPICDB_RETURN_IF_ERROR(AddId(*commit));
   std::string serial_value;
-  AppendBig<std::uint64_t>(&serial_value, commit->serial);
+  AppendBig<std::uint64_t>(&serial_value, commit->serial.value());
   HashTopics(commit->messages);
   for (std::uint32_t index = 0; index < commit->messages.size(); ++index) {
     FetchAhead(index);
@@ -79,7 +79,7 @@ Status CommitBuilder::AddId(const ShardCommit& commit) {
 
 rocksdb::Status CommitBuilder::ForgetIds() {
   rocksdb::Status status;
-  for (const std::uint64_t serial : append_ids_.ForgottenAfter(ids_.size())) {
+  for (const Serial serial : append_ids_.ForgottenAfter(ids_.size())) {
     if (status.ok()) status = batch_.Delete(meta::AppendIdKey(serial));
   }
   return status;
@@ -88,7 +88,7 @@ rocksdb::Status CommitBuilder::ForgetIds() {
 Status CommitBuilder::AddStaged(ShardCommit* commit) {
   const StagedMessages& staged = *commit->staged;
   durability_ = Durability::kDisk;
-  const std::uint64_t first_serial = state_.serial + 1;
+  const Serial first_serial = state_.serial.Next();
   job_ = JobAfter(*shard_.jobs, staged);
   job_.applied_at_us = now_us_;
   for (const StagedPart& part : staged.parts) {
@@ -178,7 +178,7 @@ Status CommitBuilder::AddDeletes(ShardCommit* commit) {
   std::uint32_t records = 0;
   for (const KeyRange& keys : commit->transaction->deletes) {
     // The deletes of a commit do not affect the messages of the same commit, which come after them.
-    meta::DeleteRecord record{state_.serial - 1, records, keys,
+    meta::DeleteRecord record{state_.serial.Previous(), records, keys,
                               commit->transaction->generation.value_or(meta::kEveryGeneration)};
     expander.LimitExamined(DeleteExpander::kExaminedMax);
     TOPICDB_ASSIGN_OR_RETURN(const bool complete, expander.Remove(record, /*masked=*/true));
@@ -226,14 +226,14 @@ Status CommitBuilder::RemoveOlder(const Slab& current, const PlacedMessage& plac
       remover = slab->layout().NewRemover({shard_.db.get(), nullptr, slab->families()}, &batch_);
     }
     TOPICDB_RETURN_IF_ERROR(
-        remover->RemovePoint({stream, placed.topic, varying, placed.timestamp, 0, 0, {}},
+        remover->RemovePoint({stream, placed.topic, varying, placed.timestamp, kNoSerial, 0, {}},
                              MasksOf(*shard_.deletes, slab->id()), placed.serial, &removed));
   }
   if (removed == 0) return Status::Ok();
   replaces_any_ = true;
   if (!notes_replaced_) return Status::Ok();
   TOPICDB_ASSIGN_OR_RETURN(Filter topic, Filter::Parse(placed.topic));
-  replaced_.push_back({placed.serial - 1,
+  replaced_.push_back({placed.serial.Previous(),
                        0,
                        {std::move(topic), Instant(placed.timestamp)},
                        meta::kEveryGeneration});

@@ -16,6 +16,7 @@
 #include "store/job/staged_file.h"
 #include "store/shard/commit/shard_commit.h"
 #include "store/shard/state/shard_state.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -120,7 +121,7 @@ class CommitBuilder {
   const ShardState& shard_;
   const AppendIds& append_ids_;
   const bool notes_replaced_;
-  const std::uint64_t first_serial_;
+  const Serial first_serial_;
   meta::CommitState state_;
   meta::JobRecord job_;
   const std::int64_t now_us_;

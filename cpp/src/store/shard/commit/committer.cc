@@ -97,7 +97,7 @@ void Committer::CommitEach(std::span<ShardCommit* const> group, std::vector<Shar
     builder = NewBuilder({});
   };
   Status usable = shard_.CheckWritable();
-  if (usable.ok() && shard_.commit.serial + group.size() > shard_.commit.serial_limit) {
+  if (usable.ok() && shard_.commit.serial.Next(group.size()) > shard_.commit.serial_limit) {
     usable = shard_.ReserveSerials();
     builder = NewBuilder({});
   }
@@ -146,7 +146,7 @@ void Committer::CommitEach(std::span<ShardCommit* const> group, std::vector<Shar
 Status Committer::CommitStaged(ShardCommit* commit, std::size_t left) {
   if (jobs_.IsRepeated(commit)) return Status::Ok();
   TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t blocks, jobs_.TakePages(*commit->staged));
-  if (shard_.commit.serial + blocks + left > shard_.commit.serial_limit) {
+  if (shard_.commit.serial.Next(blocks + left) > shard_.commit.serial_limit) {
     TOPICDB_RETURN_IF_ERROR(shard_.ReserveSerials(blocks));
   }
   const auto builder = NewBuilder({});

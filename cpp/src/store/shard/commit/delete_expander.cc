@@ -65,7 +65,7 @@ Status DeleteExpander::RemovePoint(const Slab& slab, const meta::DeleteRecord& r
   std::vector<std::string_view> varying;
   const StreamId stream = slab.FindStream(topic, &varying);
   if (stream == kNoStream) return Status::Ok();
-  return RemoverOf(slab).RemovePoint({stream, topic, varying, timestamp, 0, 0, {}}, masks,
+  return RemoverOf(slab).RemovePoint({stream, topic, varying, timestamp, kNoSerial, 0, {}}, masks,
                                      record.serial, &removed_);
 }
 

@@ -65,9 +65,9 @@ Result<bool> DeleteFinisher::RemoveHidden(const meta::DeleteRecord& record) {
   return false;
 }
 
-std::uint64_t DeleteFinisher::TakeRemoved(std::uint64_t serial) {
+std::uint64_t DeleteFinisher::TakeRemoved(Serial serial) {
   const MutexLock lock(shard_.mutex);
-  const auto removed = removed_.extract(serial - 1);
+  const auto removed = removed_.extract(serial.Previous());
   return removed.empty() ? 0 : removed.mapped();
 }
 

@@ -6,7 +6,7 @@ void MergeDeletes::Add(const ShardCommit& commit) {
   if (!is_on() || commit.transaction == nullptr || !commit.written) return;
   for (const KeyRange& keys : commit.transaction->deletes) {
     const Generation generation = commit.transaction->generation.value_or(meta::kEveryGeneration);
-    records_->push_back({commit.serial - 1, 0, keys, generation});
+    records_->push_back({commit.serial.Previous(), 0, keys, generation});
   }
 }
 

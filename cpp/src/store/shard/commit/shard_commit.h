@@ -14,6 +14,7 @@
 #include "store/job/staged_file.h"
 #include "topicdb/message.h"
 #include "topicdb/transaction.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -27,7 +28,7 @@ struct Requirement {
 // The part of a commit that looks at what is stored. Deletes come before the messages.
 struct TransactionOps {
   // The serial of the view that the transaction has read; absent: nothing can conflict with it.
-  std::optional<std::uint64_t> start_serial;
+  std::optional<Serial> start_serial;
   std::chrono::steady_clock::time_point begun;
   std::optional<Generation> generation;  // what it reads, deletes and writes; absent: any
   std::vector<KeyRange> reads;
@@ -56,7 +57,7 @@ struct ShardCommit : QueuedCommit {
   const StagedMessages* staged = nullptr;  // instead of both, borrowed
   const AppendId* id = nullptr;            // optional, borrowed
   // The outcome, with `status` of QueuedCommit.
-  std::uint64_t serial = 0;
+  Serial serial;
   std::uint64_t deleted = 0;  // messages that were removed
   bool hides = false;         // deletes must still be finished: Shard::FinishDeletes
   // The job, or the append with this id, was stored before. `serial` is then its last serial.

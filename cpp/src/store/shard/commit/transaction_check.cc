@@ -38,7 +38,7 @@ Status TransactionCheck::CheckConflicts(ShardCommit* commit) const {
   // A transaction that only reads has read one moment, so nothing can conflict with it.
   if (!changes && ops.requirements.empty()) return Status::Ok();
   if (open_for > shard_.environment->commit.conflict_window || memory_.Forgot(*ops.start_serial)) {
-    commit->fault.conflicts.push_back({"#", {}, 0});
+    commit->fault.conflicts.push_back({"#", {}, kNoSerial});
     const auto ms = [](auto time) {
       return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
     };
@@ -51,10 +51,12 @@ Status TransactionCheck::CheckConflicts(ShardCommit* commit) const {
   }
   std::string text;
   const auto check = [&](const KeyRange& keys) TOPICDB_REQUIRES(shard_.mutex) {
-    const std::uint64_t serial = memory_.FindChange(keys, *ops.start_serial);
-    if (serial == 0) return;
+    const Serial serial = memory_.FindChange(keys, *ops.start_serial);
+    if (serial == kNoSerial) return;
     commit->fault.conflicts.push_back({keys.filter.text(), keys.range, serial});
-    if (text.empty()) text = Describe(keys) + " was changed by commit " + std::to_string(serial);
+    if (text.empty()) {
+      text = Describe(keys) + " was changed by commit " + std::to_string(serial.value());
+    }
   };
   for (const KeyRange& keys : ops.reads) check(keys);
   for (const KeyRange& keys : ops.deletes) check(keys);

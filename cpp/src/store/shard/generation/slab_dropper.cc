@@ -32,7 +32,7 @@ Status SlabDropper::Drop(RetentionClassId retention_class, Generation generation
   }
   rocksdb::WriteBatch batch;
   if (drop.has_value() && !drop->parts.empty()) {
-    drop->serial = shard_.commit.serial + 1;
+    drop->serial = shard_.commit.serial.Next();
     TOPICDB_RETURN_IF_ERROR(PutDrop(*drop, &batch));
   }
   return Replace({found->slab}, nullptr, &batch);
@@ -120,7 +120,7 @@ meta::DropRecord SlabDropper::DropOf(const ShardView& view, const Slab& slab) co
 Status SlabDropper::PutDrop(const meta::DropRecord& drop, rocksdb::WriteBatch* batch) const {
   rocksdb::Status status = batch->Put(meta::DropKey(drop.serial), meta::Encode(drop));
   if (CountDrops() >= meta::kDropsMax) {
-    TOPICDB_ASSIGN_OR_RETURN(const std::vector<meta::DropRecord> drops, DropsBehind(0));
+    TOPICDB_ASSIGN_OR_RETURN(const std::vector<meta::DropRecord> drops, DropsBehind(kNoSerial));
     const meta::DropRecord oldest = Coarse(drops[0], drops[1]);
     if (status.ok()) status = batch->Delete(meta::DropKey(drops[0].serial));
     if (status.ok()) status = batch->Put(meta::DropKey(oldest.serial), meta::Encode(oldest));
@@ -139,11 +139,11 @@ std::size_t SlabDropper::CountDrops() const {
   return count;
 }
 
-Result<std::vector<meta::DropRecord>> SlabDropper::DropsBehind(std::uint64_t serial) const {
+Result<std::vector<meta::DropRecord>> SlabDropper::DropsBehind(Serial serial) const {
   std::vector<meta::DropRecord> drops;
   const std::string prefix = meta::DropPrefix();
   const std::unique_ptr<rocksdb::Iterator> records(shard_.db->NewIterator(rocksdb::ReadOptions()));
-  for (records->Seek(meta::DropKey(serial + 1));
+  for (records->Seek(meta::DropKey(serial.Next()));
        records->Valid() && records->key().starts_with(prefix); records->Next()) {
     meta::DropRecord& drop = drops.emplace_back();
     if (!meta::Decode(records->key().ToStringView(), records->value().ToStringView(), &drop)) {

@@ -11,6 +11,7 @@
 #include "store/shard/commit/transaction_check.h"
 #include "store/shard/state/disk_usage.h"
 #include "store/shard/state/shard_state.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -41,7 +42,7 @@ class SlabDropper {
 
   // Returns the records of slabs that commits after this one have dropped; see meta::DropRecord.
   // Returns kCorruption or kStorage.
-  Result<std::vector<meta::DropRecord>> DropsBehind(std::uint64_t serial) const;
+  Result<std::vector<meta::DropRecord>> DropsBehind(Serial serial) const;
 
  private:
   // Returns the record that Drop notes, without its serial. It has no parts if the slab has no

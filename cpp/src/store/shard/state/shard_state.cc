@@ -114,7 +114,7 @@ void ShardState::Poison(const Status& status) {
 
 Status ShardState::ReserveSerials(std::uint64_t more) {
   meta::CommitState reserved = commit;
-  reserved.serial_limit = commit.serial + more + kSerialReserve;
+  reserved.serial_limit = commit.serial.Next(more + kSerialReserve);
   rocksdb::WriteBatch batch;
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
       batch.Put(meta::CommitStateKey(), meta::Encode(reserved)), "reserving serials of " + Name()));
@@ -173,7 +173,7 @@ Status ShardState::Flush() {
   const Status status = FlushFamilies(*slabs, /*wait=*/true);
   if (!poison.ok()) return poison;
   TOPICDB_RETURN_IF_ERROR(status);
-  unlogged_serial = 0;
+  unlogged_serial = kNoSerial;
   return Status::Ok();
 }
 
@@ -195,17 +195,17 @@ Status ShardState::FlushFamilies(const std::vector<SlabView>& of_slabs, bool wai
 Status ShardState::FlushUnlogged() {
   while (true) {
     SlabViews flushed;
-    std::uint64_t serial = 0;
+    Serial serial;
     {
       const MutexLock lock(mutex);
-      if (unlogged_serial == 0) return Status::Ok();
+      if (unlogged_serial == kNoSerial) return Status::Ok();
       serial = unlogged_serial;
       flushed = slabs;
     }
     const Status status = FlushFamilies(*flushed, /*wait=*/true);
     const MutexLock lock(mutex);
     if (status.ok()) {
-      if (unlogged_serial == serial) unlogged_serial = 0;
+      if (unlogged_serial == serial) unlogged_serial = kNoSerial;
       return status;
     }
     if (slabs == flushed) return status;  // if not, a slab may have been dropped: try again

@@ -22,6 +22,7 @@
 #include "store/slab/topic_cache.h"
 #include "store/view/shard_environment.h"
 #include "store/view/shard_view.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb {
 
@@ -136,8 +137,9 @@ class ShardState {
   SharedJobs jobs TOPICDB_GUARDED_BY(mutex) = std::make_shared<const meta::JobRecords>();
   std::uint64_t deletes_version TOPICDB_GUARDED_BY(mutex) = 0;
   std::uint64_t removals_version TOPICDB_GUARDED_BY(mutex) = NewRemovalsVersion();
-  // The last commit that the log does not have and that may be in memory only; 0: there is none.
-  std::uint64_t unlogged_serial TOPICDB_GUARDED_BY(mutex) = 0;
+  // The last commit that the log does not have and that may be in memory only, or kNoSerial if
+  // there is none.
+  Serial unlogged_serial TOPICDB_GUARDED_BY(mutex) = kNoSerial;
   TopicCache topics TOPICDB_GUARDED_BY(mutex);  // of the current slabs
   mutable LeapClock clock;                      // thread-safe
 

@@ -35,7 +35,7 @@ class BlockCheck : public ::testing::Test {
   std::string Find(bool deep = true) {
     SlabCheck check;
     check.deep = deep;
-    check.serial_max = serial_max_;
+    check.serial_max = Serial{serial_max_};
     check.stream_of = [&](std::string_view topic) {
       return StreamId{topic == misplaced_ ? 9U : topic < "t/2" ? 1U : 2U};
     };
@@ -192,7 +192,7 @@ TEST_F(BlockCheck, ACommitThatIsStillToCome) {
 
 TEST_F(BlockCheck, FreshBlocksBeforeSealedOnes) {
   Block block = sealed_;
-  block.entry.extent.last_serial = kCommits;
+  block.entry.extent.last_serial = Serial{kCommits};
   Put(RecordKey(RecordKind::kSealedEntry, block.id), Encode(block.entry));
   EXPECT_NE(Find(false).find("has commits before sealed ones"), std::string::npos);
 }

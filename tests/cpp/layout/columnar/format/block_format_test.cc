@@ -11,7 +11,7 @@ namespace topicdb::columnar {
 namespace {
 
 constexpr std::int64_t kTimeMax = std::numeric_limits<std::int64_t>::max();
-constexpr std::uint64_t kSerialMax = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kMax64 = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint32_t kMax32 = std::numeric_limits<std::uint32_t>::max();
 
 // Makes a string of a literal that may contain zeros.
@@ -46,7 +46,7 @@ BlockEntry ExampleEntry() {
   entry.codec = PageCodec::kLz4;
   entry.rows = 300;
   entry.pages = 2;
-  entry.extent = {1, 130, 5, 5};
+  entry.extent = {1, 130, Serial{5}, Serial{5}};
   entry.bytes = 20'000;
   entry.streams = "filter";
   return entry;
@@ -67,10 +67,10 @@ void ExpectRoundTrips(const BlockEntry& entry) {
 
 Directory ExampleDirectory() {
   return {
-      {10, {0, 5, 1, 9}, StreamId{1}, "a/b"},
-      {1, {3, 3, 2, 2}, StreamId{1}, "a/bcd"},
-      {kMax32, {0, kTimeMax, 1, kSerialMax}, StreamId{1}, "a"},
-      {7, {kTimeMax, kTimeMax, kSerialMax, kSerialMax}, StreamId{kMax32}, std::string(300, '/')}};
+      {10, {0, 5, Serial{1}, Serial{9}}, StreamId{1}, "a/b"},
+      {1, {3, 3, Serial{2}, Serial{2}}, StreamId{1}, "a/bcd"},
+      {kMax32, {0, kTimeMax, Serial{1}, kLastSerial}, StreamId{1}, "a"},
+      {7, {kTimeMax, kTimeMax, kLastSerial, kLastSerial}, StreamId{kMax32}, std::string(300, '/')}};
 }
 
 TEST(BlockFormat, OnlyAnEntryWithALevelIsOfTheVersionThatHasOne) {
@@ -111,8 +111,8 @@ TEST(BlockFormat, KeysTellTheirBlock) {
 TEST(BlockFormat, RecordsAreTheBytesThatTheFormatDraws) {
   EXPECT_EQ(Encode(ExampleEntry()),
             WithChecksum(Bytes("\1\3\xac\2\2\1\x81\1\5\0\xa0\x9c\1") + "filter"));
-  EXPECT_EQ(Encode(Directory{{10, {0, 5, 1, 9}, StreamId{1}, "a/b"},
-                             {1, {3, 3, 2, 2}, StreamId{2}, "a/cd"}}),
+  EXPECT_EQ(Encode(Directory{{10, {0, 5, Serial{1}, Serial{9}}, StreamId{1}, "a/b"},
+                             {1, {3, 3, Serial{2}, Serial{2}}, StreamId{2}, "a/cd"}}),
             WithChecksum(Bytes("\1\2\12\0\5\1\10\1\0\3a/b") + Bytes("\1\3\0\2\0\2\2\2cd")));
   EXPECT_EQ(Encode(DeletedRows{0, 1, 300}), WithChecksum(Bytes("\1\0\1\xab\2")));
   EXPECT_EQ(EncodeFilter("bits"), WithChecksum("\1bits"));
@@ -122,12 +122,12 @@ TEST(BlockFormat, EntriesRoundTrip) {
   ExpectRoundTrips(ExampleEntry());
   BlockEntry entry;
   entry.rows = entry.pages = kMax32;
-  entry.extent = {0, kTimeMax, 1, kSerialMax};
-  entry.bytes = kSerialMax;
+  entry.extent = {0, kTimeMax, Serial{1}, kLastSerial};
+  entry.bytes = kMax64;
   ExpectRoundTrips(entry);
   entry.codec = PageCodec::kZstd;
   entry.rows = entry.pages = 1;
-  entry.extent = {kTimeMax, kTimeMax, kSerialMax, kSerialMax};
+  entry.extent = {kTimeMax, kTimeMax, kLastSerial, kLastSerial};
   entry.streams = std::string(64, '\0');
   ExpectRoundTrips(entry);
 }
@@ -194,8 +194,8 @@ TEST(BlockFormat, ImpossibleEntriesAreRefused) {
   EXPECT_TRUE(is_refused([](BlockEntry* e) { e->rows = 0; }));
   EXPECT_TRUE(is_refused([](BlockEntry* e) { e->pages = 0; }));
   EXPECT_TRUE(is_refused([](BlockEntry* e) { e->rows = 1; }));  // fewer rows than pages
-  EXPECT_TRUE(is_refused([](BlockEntry* e) { e->extent.first_serial = 0; }));
-  EXPECT_TRUE(is_refused([](BlockEntry* e) { e->extent.last_serial = 4; }));
+  EXPECT_TRUE(is_refused([](BlockEntry* e) { e->extent.first_serial = kNoSerial; }));
+  EXPECT_TRUE(is_refused([](BlockEntry* e) { e->extent.last_serial = Serial{4}; }));
   EXPECT_TRUE(is_refused([](BlockEntry* e) { e->extent.first_time = -1; }));
   EXPECT_TRUE(is_refused([](BlockEntry* e) { e->extent.last_time = 0; }));
 }
@@ -222,7 +222,7 @@ TEST(BlockFormat, ImpossibleRecordsWithARightChecksumAreRefused) {
 
 Placement ExamplePlacement() {
   return {kStagedPagesMin + 9,
-          300,
+          Serial{300},
           1'000,
           {{1, StreamId{7}, {}},
            {4, StreamId{8}, {{"a/b", StreamId{9}}, {"a/c", StreamId{7}}}},
@@ -268,7 +268,7 @@ TEST(BlockFormat, Placements) {
                                          "\377\377\377\377\377\377\377\377\377\1\10\0")),
                       &decoded));
   for (const auto& spoil : std::vector<void (*)(Placement*)>{
-           [](Placement* p) { p->pages = 5; }, [](Placement* p) { p->serial = 0; },
+           [](Placement* p) { p->pages = 5; }, [](Placement* p) { p->serial = kNoSerial; },
            [](Placement* p) { p->groups.clear(); }, [](Placement* p) { p->groups[1].group = 1; },
            [](Placement* p) { p->groups[0].stream = kNoStream; },
            [](Placement* p) { std::swap(p->groups[1].others[0], p->groups[1].others[1]); },

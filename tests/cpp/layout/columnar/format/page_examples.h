@@ -24,7 +24,7 @@ using Rows = std::vector<Row>;
 inline std::string PlainPage(const Rows& rows) {
   PlainPageBuilder builder;
   for (const Row& row : rows) {
-    builder.AddRow(builder.AddTopic(StreamId{row.stream}, row.topic), row.time, row.serial,
+    builder.AddRow(builder.AddTopic(StreamId{row.stream}, row.topic), row.time, Serial{row.serial},
                    row.index, row.value);
   }
   std::string bytes;
@@ -37,7 +37,8 @@ inline std::string PackedPage(const Rows& rows, PageCodec codec) {
   std::vector<PackedRow> packed;
   packed.reserve(rows.size());
   for (const Row& row : rows) {
-    packed.push_back({StreamId{row.stream}, row.topic, row.time, row.serial, row.index, row.value});
+    packed.push_back(
+        {StreamId{row.stream}, row.topic, row.time, Serial{row.serial}, row.index, row.value});
   }
   PackedPageEncoder encoder(codec);
   std::string bytes;
@@ -49,7 +50,7 @@ inline Row RowOf(const Page& page, std::uint32_t row) {
   return {page.stream(topic).value(),
           std::string(page.topic(topic)),
           page.time(row),
-          page.serial(row),
+          page.serial(row).value(),
           page.index(row),
           std::string(page.value(row))};
 }

@@ -40,8 +40,9 @@ std::shared_ptr<const Page> DecodeOk(const std::string& bytes) {
 }
 
 Extent ExtentOf(const Rows& rows) {
-  Extent extent{rows[0].time, rows[0].time, rows[0].serial, rows[0].serial};
-  for (const Row& row : rows) extent.Include(row.time, row.serial);
+  const Serial serial{rows[0].serial};
+  Extent extent{rows[0].time, rows[0].time, serial, serial};
+  for (const Row& row : rows) extent.Include(row.time, Serial{row.serial});
   return extent;
 }
 
@@ -132,7 +133,7 @@ struct Handmade {
     PageHeader made;
     made.rows = 2;
     made.topics = 1;
-    made.extent = {5, 6, 8, 9};
+    made.extent = {5, 6, Serial{8}, Serial{9}};
     made.value_bytes = 3;
     return made;
   }();
@@ -165,8 +166,8 @@ TEST(Page, ATopicThatRepeatsInAPlainPageRoundTrips) {
 TEST(Page, ATopicOfSeveralRowsIsStoredOnceIfTheBuilderIsToldOnce) {
   PlainPageBuilder builder;
   const std::uint32_t topic = builder.AddTopic(StreamId{4}, "t/u");
-  builder.AddRow(topic, 2, 1, 0, "x");
-  builder.AddRow(topic, 1, 1, 1, "y");
+  builder.AddRow(topic, 2, Serial{1}, 0, "x");
+  builder.AddRow(topic, 1, Serial{1}, 1, "y");
   std::string bytes;
   for (const std::string_view part : builder.Encode()) bytes.append(part);
   ExpectPage(bytes, {{4, "t/u", 2, 1, 0, "x"}, {4, "t/u", 1, 1, 1, "y"}});
@@ -178,7 +179,7 @@ TEST(Page, ABuilderMayBeUsedAgain) {
   PlainPageBuilder builder;
   for (const std::uint64_t serial : {5, 2}) {
     builder.Clear();
-    builder.AddRow(builder.AddTopic(StreamId{1}, "t"), 7, serial, 3, "v");
+    builder.AddRow(builder.AddTopic(StreamId{1}, "t"), 7, Serial{serial}, 3, "v");
     std::string bytes;
     for (const std::string_view part : builder.Encode()) bytes.append(part);
     ExpectPage(bytes, {{1, "t", 7, serial, 3, "v"}});
@@ -187,7 +188,7 @@ TEST(Page, ABuilderMayBeUsedAgain) {
   std::string bytes = "before";
   for (const std::int64_t time : {5, 2}) {
     const std::size_t begin = bytes.size();
-    const PackedRow row{StreamId{1}, "t", time, 7, 3, "v"};
+    const PackedRow row{StreamId{1}, "t", time, Serial{7}, 3, "v"};
     ASSERT_TRUE(encoder.Encode({&row, 1}, &bytes).ok());
     ExpectPage(bytes.substr(begin), {{1, "t", time, 7, 3, "v"}});
   }
@@ -310,7 +311,8 @@ TEST(Page, AHandmadePageIsDecodedUnlessOneThingIsWrong) {
   };
   ExpectPage(Handmade().Bytes(), {{1, "t", 5, 8, 0, "ab"}, {1, "t", 6, 9, 0, "c"}});
   EXPECT_EQ(code([](Handmade* p) { p->header.extent.first_time = 4; }), Code::kCorruption);
-  EXPECT_EQ(code([](Handmade* p) { p->header.extent.last_serial = 10; }), Code::kCorruption);
+  EXPECT_EQ(code([](Handmade* p) { p->header.extent.last_serial = Serial{10}; }),
+            Code::kCorruption);
   EXPECT_EQ(code([](Handmade* p) { p->header.rows = 1; }), Code::kCorruption);
   EXPECT_EQ(code([](Handmade* p) { p->header.rows = 3; }), Code::kCorruption);
   EXPECT_EQ(code([](Handmade* p) { p->header.topics = 2; }), Code::kCorruption);

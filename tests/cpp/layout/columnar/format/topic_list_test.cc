@@ -12,7 +12,7 @@ namespace topicdb::columnar {
 namespace {
 
 constexpr std::int64_t kTimeMax = std::numeric_limits<std::int64_t>::max();
-constexpr Extent kExtent{1'000, 257'000, 5, 9};
+constexpr Extent kExtent{1'000, 257'000, Serial{5}, Serial{9}};
 
 using Topic = std::tuple<std::uint32_t, std::string, std::uint32_t>;  // stream, text, page
 
@@ -65,8 +65,10 @@ TEST(TopicList, IsTheBytesThatTheFormatDraws) {
 }
 
 TEST(TopicList, AgesAreBounds) {
-  for (const Extent& extent : {kExtent, Extent{0, 0, 1, 1}, Extent{0, 255, 1, 1},
-                               Extent{0, 256, 1, 1}, Extent{0, kTimeMax, 1, 1}}) {
+  constexpr Serial kSerial{1};
+  for (const Extent& extent :
+       {kExtent, Extent{0, 0, kSerial, kSerial}, Extent{0, 255, kSerial, kSerial},
+        Extent{0, 256, kSerial, kSerial}, Extent{0, kTimeMax, kSerial, kSerial}}) {
     const std::int64_t span = extent.last_time - extent.first_time;
     std::vector<Topic> topics;
     std::vector<std::int64_t> times;
@@ -96,7 +98,8 @@ TEST(TopicList, WithoutTimesEachTopicMayBeTheNewest) {
 
 TEST(TopicList, SameTopicsGiveSameTexts) {
   const std::string one = Record(kTopics, {}, 3);
-  const std::string two = Record(kTopics, {257'000, 1'000, 256'000, 2'001}, 5, {9, 300'000, 8, 8});
+  const std::string two =
+      Record(kTopics, {257'000, 1'000, 256'000, 2'001}, 5, {9, 300'000, Serial{8}, Serial{8}});
   std::vector<Topic> other = kTopics;
   std::get<0>(other[3]) = 8;
   const std::string three = Record(other, {}, 3);

@@ -39,7 +39,7 @@ inline const char* FaultOf(const Page& page) {
         page.time(row) > extent.last_time) {
       return "a time is out of bounds";
     }
-    if (page.serial(row) == 0 || page.serial(row) < extent.first_serial ||
+    if (page.serial(row) == kNoSerial || page.serial(row) < extent.first_serial ||
         page.serial(row) > extent.last_serial) {
       return "a serial is out of bounds";
     }

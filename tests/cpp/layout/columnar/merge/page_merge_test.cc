@@ -17,7 +17,7 @@ constexpr std::size_t kMemories[] = {1, 10'000, std::size_t{96} << 20};
 Rows Merge(const ColumnarSlab& slab, const ReadRequest& request, MergeOrder order,
            std::uint64_t serial_min = 0, ReadCounters* counters = nullptr) {
   std::mt19937_64 random(1);
-  PageMerge merge(slab.Source(), request, order, std::nullopt, serial_min);
+  PageMerge merge(slab.Source(), request, order, std::nullopt, Serial{serial_min});
   Rows rows;
   while (true) {
     const auto state = merge.Prepare(random() % 300);
@@ -88,13 +88,13 @@ ReadRequest RandomRequest(const ColumnarSlab& slab, std::mt19937_64* random) {
   if ((*random)() % 2 == 0) request.range.start = time();
   if ((*random)() % 2 == 0) request.range.end = request.range.start.value_or(0) + time();
   if ((*random)() % 3 == 0) request.streams = {StreamId{1}, StreamId{3}};
-  if ((*random)() % 4 == 0) request.serial_max = (*random)() % 60;
+  if ((*random)() % 4 == 0) request.serial_max = Serial{(*random)() % 60};
   if ((*random)() % 3 == 0) {
-    request.masks.push_back({Filter::Parse("+/b/#").value(), {time(), std::nullopt}, 30});
+    request.masks.push_back({Filter::Parse("+/b/#").value(), {time(), std::nullopt}, Serial{30}});
   }
   if ((*random)() % 3 == 0) {
     const Row& row = slab.rows()[(*random)() % slab.rows().size()];
-    request.position = {Position::Kind::kAfterMessage, row.time, row.serial, row.index, {}};
+    request.position = {Position::Kind::kAfterMessage, row.time, Serial{row.serial}, row.index, {}};
   } else if ((*random)() % 2 == 0) {
     request.position.timestamp = time();
   }

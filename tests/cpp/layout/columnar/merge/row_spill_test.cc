@@ -99,7 +99,8 @@ TEST(RowSpill, WhatIsReadMakesPlaceForWhatIsWritten) {
     SpillPart part;
     for (std::uint32_t row = 0; row < 10; ++row) {
       EXPECT_TRUE(
-          lane.Add({serial, row, 0}, {StreamId{1}, "t", 0, serial, row, value}, &part).ok());
+          lane.Add({serial, row, 0}, {StreamId{1}, "t", 0, Serial{serial}, row, value}, &part)
+              .ok());
     }
     EXPECT_TRUE(lane.Write(&part).ok());
     return part;
@@ -117,8 +118,8 @@ TEST(RowSpill, WhatIsReadMakesPlaceForWhatIsWritten) {
     const SpillPart::Piece& chunk = part.chunks.front();
     return lane.Read(chunk, memory.Take(chunk.bytes)).value()->serial(0);
   };
-  EXPECT_EQ(first_serial(third), 3U);
-  EXPECT_EQ(first_serial(second), 2U);
+  EXPECT_EQ(first_serial(third), Serial{3});
+  EXPECT_EQ(first_serial(second), Serial{2});
 }
 
 TEST(RowSpill, WhatIsSmallNeedsNoFile) {

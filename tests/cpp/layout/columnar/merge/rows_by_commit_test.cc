@@ -13,7 +13,7 @@ namespace topicdb::columnar {
 namespace {
 
 struct Given {
-  std::uint64_t serial;
+  Serial serial;
   std::uint32_t index;
   std::string value;
   bool is_stray;
@@ -31,7 +31,7 @@ TEST(RowsByCommit, GivesEachRowOnceInTheOrderOfCommitsWhateverTheMemory) {
     std::vector<Given> given;
     const RowsByCommit::Take take = [&](const FoundRow& row) {
       EXPECT_EQ(row.topic, "t");
-      EXPECT_EQ(row.time, static_cast<std::int64_t>(row.serial) * 10);
+      EXPECT_EQ(row.time, static_cast<std::int64_t>(row.serial.value()) * 10);
       given.push_back({row.serial, row.index, std::string(row.value), row.is_stray});
       return Status::Ok();
     };
@@ -43,7 +43,7 @@ TEST(RowsByCommit, GivesEachRowOnceInTheOrderOfCommitsWhateverTheMemory) {
         const auto index = static_cast<std::uint32_t>(number);
         Row row{1, "t", 0, serial, index, std::to_string(random())};
         known.push_back(row);
-        expected.push_back({serial, index, row.value, false});
+        expected.push_back({Serial{serial}, index, row.value, false});
         row.value = "stray";
         if (number % 3 == 0) stray.push_back(row);
       }
@@ -52,11 +52,12 @@ TEST(RowsByCommit, GivesEachRowOnceInTheOrderOfCommitsWhateverTheMemory) {
         const std::shared_ptr<const Page> page = Page::Decode(PlainPage(page_rows)).value();
         rows.AddPage(page);
         for (std::uint32_t row = 0; row < page->rows(); ++row) {
-          const auto serial = static_cast<std::int64_t>(page->serial(row));
-          rows.AddRow(row, page->serial(row), serial * 10, is_stray);
+          const Serial serial = page->serial(row);
+          const auto time = static_cast<std::int64_t>(serial.value()) * 10;
+          rows.AddRow(row, serial, time, is_stray);
         }
       }
-      ASSERT_TRUE(rows.TakeBefore(number + 2, take).ok());
+      ASSERT_TRUE(rows.TakeBefore(Serial{number + 2}, take).ok());
     }
     ASSERT_TRUE(rows.TakeRest(take).ok());
     std::sort(expected.begin(), expected.end());
@@ -70,24 +71,24 @@ TEST(RowsByCommit, AStrayRowIsGivenIfThereIsNoOther) {
   const std::shared_ptr<const Page> page =
       Page::Decode(PlainPage({{1, "t", 5, 7, 0, "a"}, {1, "t", 6, 9, 0, "b"}})).value();
   rows.AddPage(page);
-  rows.AddRow(0, 7, 5, true);
-  rows.AddRow(1, 9, 6, true);
+  rows.AddRow(0, Serial{7}, 5, true);
+  rows.AddRow(1, Serial{9}, 6, true);
   std::vector<Given> given;
   const auto take = [&](const FoundRow& row) {
     given.push_back({row.serial, row.index, std::string(row.value), row.is_stray});
     return Status::Ok();
   };
-  ASSERT_TRUE(rows.TakeBefore(8, take).ok());
-  EXPECT_EQ(given, (std::vector<Given>{{7, 0, "a", true}}));
+  ASSERT_TRUE(rows.TakeBefore(Serial{8}, take).ok());
+  EXPECT_EQ(given, (std::vector<Given>{{Serial{7}, 0, "a", true}}));
   ASSERT_TRUE(rows.TakeRest(take).ok());
-  EXPECT_EQ(given, (std::vector<Given>{{7, 0, "a", true}, {9, 0, "b", true}}));
+  EXPECT_EQ(given, (std::vector<Given>{{Serial{7}, 0, "a", true}, {Serial{9}, 0, "b", true}}));
 }
 
 TEST(RowsByCommit, WhatTheTakerReturnsEndsIt) {
   const TestDirectory directory;
   RowsByCommit rows(directory / ".", 1);
   rows.AddPage(Page::Decode(PlainPage({{1, "t", 5, 7, 0, "a"}})).value());
-  rows.AddRow(0, 7, 5, false);
+  rows.AddRow(0, Serial{7}, 5, false);
   const Status status = rows.TakeRest([](const FoundRow&) { return Interrupted(); });
   EXPECT_EQ(status.code(), Code::kInterrupted);
 }

@@ -24,7 +24,7 @@ Rows Last(const ColumnarSlab& slab, const ReadRequest& request, ReadCounters* co
   Rows rows;
   for (const LastMessages::Number number : found.ByTopic()) {
     const LastMessages::Entry& entry = found.entry(number);
-    rows.push_back({0, std::string(entry.topic), entry.rank.timestamp, entry.rank.serial,
+    rows.push_back({0, std::string(entry.topic), entry.rank.timestamp, entry.rank.serial.value(),
                     entry.rank.index, std::string(entry.value)});
   }
   return rows;
@@ -73,9 +73,9 @@ std::vector<ReadRequest> Requests() {
       ReadRequest request = Request(filter);
       request.range = range;
       requests.push_back(request);
-      request.masks.push_back(
-          {Filter::Parse("t/3").value(), {30, {}}, std::numeric_limits<std::uint64_t>::max()});
-      request.masks.push_back({Filter::Everything(), {}, 4, 3});  // hides the commits 3 and 4
+      request.masks.push_back({Filter::Parse("t/3").value(), {30, {}}, kLastSerial});
+      // Hides the commits 3 and 4.
+      request.masks.push_back({Filter::Everything(), {}, Serial{4}, Serial{3}});
       requests.push_back(request);
     }
   }
@@ -228,7 +228,7 @@ TEST(LastFinder, AListOfAnotherBlockIsNotUsed) {
   }
   TopicListBuilder other;
   other.Add(StreamId{1}, "t/1", 0, 5);
-  const std::string record = other.Build(1, 1, {5, 5, 1, 1}).value();
+  const std::string record = other.Build(1, 1, {5, 5, Serial{1}, Serial{1}}).value();
   for (const Block& block : slab.Sealed()) {
     ASSERT_TRUE(slab.db()
                     .Put({}, slab.families().main, RecordKey(RecordKind::kTopics, block.id), record)

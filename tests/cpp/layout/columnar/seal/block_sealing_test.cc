@@ -50,8 +50,8 @@ TEST(BlockSealing, FreshBlocksBecomeOneSortedBlock) {
   ASSERT_EQ(blocks.size(), 1U);
   EXPECT_EQ(blocks[0].entry.rows, 100U);
   EXPECT_GT(blocks[0].entry.pages, 1U);
-  EXPECT_EQ(blocks[0].entry.extent.first_serial, 1U);
-  EXPECT_EQ(blocks[0].entry.extent.last_serial, 5U);
+  EXPECT_EQ(blocks[0].entry.extent.first_serial, Serial{1});
+  EXPECT_EQ(blocks[0].entry.extent.last_serial, Serial{5});
   Rows stored;
   BlockReader reader(slab.Source());
   const Directory directory = slab.DirectoryOf(blocks[0].id);

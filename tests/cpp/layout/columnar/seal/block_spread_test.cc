@@ -188,11 +188,11 @@ TEST(BlockSpread, TheLogIsInTheOrderOfCommits) {
   for (const std::size_t memory : {std::size_t{1} << 20, std::size_t{4'000}}) {
     ReadRequest request = Request("#");
     request.memory_bytes_max = memory;
-    const auto reader = slab.layout().log()->NewLogReader(slab.Source(), request, 3);
+    const auto reader = slab.layout().log()->NewLogReader(slab.Source(), request, Serial{3});
     Batch batch;
     std::vector<std::uint32_t> indexes;
     while (reader->Head({}).value().has_value()) {
-      reader->Read({~std::uint64_t{0}, 0}, {}, &batch, &indexes);
+      reader->Read({kLastSerial, 0}, {}, &batch, &indexes);
     }
     Rows expected;
     for (const Row& row : slab.rows()) {

@@ -30,7 +30,7 @@ StagedBlock Stage(const StagedRows& rows, Pages* pages) {
 }
 
 Placement PlacementOf(const StagedBlock& block, std::int64_t time_shift) {
-  Placement placement{block.pages, 77, time_shift, {}};
+  Placement placement{block.pages, Serial{77}, time_shift, {}};
   for (const StagedTopic& topic : block.topics) {
     if (placement.groups.empty() || placement.groups.back().group != topic.group) {
       placement.groups.push_back({topic.group, StreamId{100 + topic.group}, {}});
@@ -62,13 +62,13 @@ TEST(BlockStaging, ATopicThatComesTwiceIsOne) {
   std::string values;
   for (std::uint32_t row = 0; row < (*page)->rows(); ++row) {
     values += (*page)->value(row);
-    EXPECT_EQ((*page)->serial(row), 77U);
+    EXPECT_EQ((*page)->serial(row), Serial{77});
   }
   EXPECT_EQ(values, "43251");  // by topic, time and order of arrival
   EXPECT_EQ((*page)->stream(0), StreamId{101});
   EXPECT_EQ((*page)->stream(2), StreamId{102});
   EXPECT_EQ((*page)->time(2), 1'010);
-  EXPECT_EQ((*page)->extent(), (Extent{1'010, 1'050, 77, 77}));
+  EXPECT_EQ((*page)->extent(), (Extent{1'010, 1'050, Serial{77}, Serial{77}}));
 }
 
 TEST(BlockStaging, APageAndAPlacementThatDoNotFitAreDamage) {
@@ -88,7 +88,7 @@ TEST(BlockStaging, APageAndAPlacementThatDoNotFitAreDamage) {
   EXPECT_TRUE(Page::Decode(bytes, &late).ok());
   PackedPageEncoder encoder(PageCodec::kLz4);
   std::string other;  // with a serial that no staged page has
-  const PackedRow row{StreamId{1}, "a", 1, 5, 0, "x"};
+  const PackedRow row{StreamId{1}, "a", 1, Serial{5}, 0, "x"};
   ASSERT_TRUE(encoder.Encode({&row, 1}, &other).ok());
   const Placement placement = PlacementOf(block, 0);
   EXPECT_EQ(Page::Decode(other, &placement).status().code(), Code::kCorruption);

@@ -174,11 +174,11 @@ TEST(TopicSelector, AsksForWordsWhereTheFilterHasSome) {
 }
 
 TEST(TopicSelector, APointIsOneTopicAtOneMoment) {
-  const PlacedMessage place{StreamId{4}, "a/b", {}, 99, 1, 0, "v"};
-  const ReadRequest request = PointRequest(place, Filter::Parse("a/b").value(), {}, 17);
+  const PlacedMessage place{StreamId{4}, "a/b", {}, 99, Serial{1}, 0, "v"};
+  const ReadRequest request = PointRequest(place, Filter::Parse("a/b").value(), {}, Serial{17});
   EXPECT_EQ(request.streams, std::vector<StreamId>{StreamId{4}});
   EXPECT_EQ(request.range, (TimeRange{99, 100}));
-  EXPECT_EQ(request.serial_max, 17U);
+  EXPECT_EQ(request.serial_max, Serial{17});
   EXPECT_TRUE(Selects(TopicSelector(request), {4, "a/b"}));
   EXPECT_FALSE(Selects(TopicSelector(request), {4, "a/b/c"}));
   EXPECT_FALSE(Selects(TopicSelector(request), {5, "a/b"}));

@@ -33,7 +33,7 @@ TEST(DeleteFinisher, RemovesInStepsWhatALargeDeleteHides) {
   EXPECT_EQ(shard.Get("a", 24'999), std::nullopt) << "hidden at once";
   ASSERT_EQ(shard.state.view()->deletes().size(), 1U);
 
-  const std::uint64_t later = shard.Append({{"a", 20'000, "later"}});
+  const Serial later = shard.Append({{"a", 20'000, "later"}});
   EXPECT_GT(later, deleted->serial);
   ASSERT_TRUE(shard.deletes.Finish().ok());
   EXPECT_TRUE(shard.state.view()->deletes().empty()) << "nothing is hidden any more";
@@ -52,7 +52,7 @@ TEST(DeleteFinisher, WithNothingToRemoveItWritesNothing) {
   const std::uint64_t written = shard.state.log->bytes();
   EXPECT_TRUE(shard.deletes.Finish().ok());
   EXPECT_EQ(shard.state.log->bytes(), written);
-  EXPECT_EQ(shard.deletes.TakeRemoved(1), 0U);
+  EXPECT_EQ(shard.deletes.TakeRemoved(Serial{1}), 0U);
 }
 
 TEST(DeleteFinisher, FindsItsRecordGoneFromTheDisk) {

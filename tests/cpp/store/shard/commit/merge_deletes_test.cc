@@ -10,7 +10,7 @@ TEST(MergeDeletes, GathersWhatIsDeletedDuringAMerge) {
   ops.deletes = {{Filter::Parse("a/#").value(), {}}, {Filter::Parse("b").value(), {1, 2}}};
   ops.generation = Generation{3};
   ShardCommit commit;
-  commit.serial = 10;
+  commit.serial = Serial{10};
   commit.written = true;
   commit.transaction = &ops;
   MergeDeletes deletes;
@@ -22,7 +22,8 @@ TEST(MergeDeletes, GathersWhatIsDeletedDuringAMerge) {
   ASSERT_EQ(deletes.records().size(), 2U);
   EXPECT_EQ(deletes.records()[0].keys.filter.text(), "a/#");
   EXPECT_EQ(deletes.records()[1].keys.range, (TimeRange{1, 2}));
-  EXPECT_EQ(deletes.records()[1].serial, 9U) << "the messages of its own commit come after it";
+  EXPECT_EQ(deletes.records()[1].serial, Serial{9})
+      << "the messages of its own commit come after it";
   EXPECT_EQ(deletes.records()[1].generation, Generation{3});
   deletes.Add(std::vector<meta::DeleteRecord>{deletes.records()[0]});
   EXPECT_EQ(deletes.records().size(), 3U);
@@ -36,7 +37,7 @@ TEST(MergeDeletes, CommitsThatWereNotWrittenDeleteNothing) {
   TransactionOps ops;
   ops.deletes = {{Filter::Parse("#").value(), {}}};
   ShardCommit refused;
-  refused.serial = 10;
+  refused.serial = Serial{10};
   refused.written = false;
   refused.transaction = &ops;
   MergeDeletes deletes;

@@ -37,7 +37,7 @@ TEST(TransactionCheck, WhatWasReadAndChangedSinceIsAConflict) {
   shard.Append({{"a/1", 5, "before"}});
   Begun begun(&shard);
   begun.ops.reads = {Keys("a/+"), Keys("b/#")};
-  const std::uint64_t changed = shard.Append({{"a/2", 7, "since"}});
+  const Serial changed = shard.Append({{"a/2", 7, "since"}});
   const auto commit = begun.Commit();
   EXPECT_EQ(commit->status.code(), Code::kConflict);
   ASSERT_EQ(commit->fault.conflicts.size(), 1U);

@@ -34,10 +34,10 @@ TEST_F(SlabDropperTest, TakesASlabOutOfSightAndNotesWhatItHad) {
   const auto after = shard_.state.view();
   EXPECT_EQ(after->slabs().size(), 1U);
   EXPECT_EQ(before->slabs().size(), 2U) << "who has begun to read has it still";
-  EXPECT_EQ(after->serial(), before->serial() + 1) << "it is a commit of its own";
+  EXPECT_EQ(after->serial(), before->serial().Next()) << "it is a commit of its own";
   EXPECT_NE(after->removals_version(), before->removals_version());
 
-  const auto drops = shard_.dropper.DropsBehind(0).value();
+  const auto drops = shard_.dropper.DropsBehind(kNoSerial).value();
   ASSERT_EQ(drops.size(), 1U);
   EXPECT_EQ(drops[0].serial, after->serial());
   EXPECT_EQ(drops[0].generation, Generation{1});
@@ -60,12 +60,12 @@ TEST_F(SlabDropperTest, ItsFamiliesLeaveAtTheLatestWhenItFinishes) {
 }
 
 TEST_F(SlabDropperTest, RefusesTheCurrentOneAndOneThatIsNotThere) {
-  const std::uint64_t serial = shard_.state.view()->serial();
+  const Serial serial = shard_.state.view()->serial();
   EXPECT_EQ(shard_.dropper.Drop(RetentionClassId{0}, Generation{2}).code(), Code::kInvalidArgument);
   EXPECT_EQ(shard_.dropper.Drop(RetentionClassId{0}, Generation{3}).code(), Code::kNotFound);
   ASSERT_TRUE(shard_.dropper.Drop(RetentionClassId{0}, Generation{1}).ok());
   EXPECT_EQ(shard_.dropper.Drop(RetentionClassId{0}, Generation{1}).code(), Code::kNotFound);
-  EXPECT_EQ(shard_.state.view()->serial(), serial + 1);
+  EXPECT_EQ(shard_.state.view()->serial(), serial.Next());
 }
 
 TEST(SlabDropper, OfAClassThatTheShardHasNotAdoptedThereIsNone) {
@@ -82,7 +82,7 @@ TEST(SlabDropper, OfASlabWithoutMessagesNothingIsNoted) {
   ShardParts shard;
   ASSERT_TRUE(shard.generations.Rotate(std::nullopt, std::nullopt, false).ok());
   ASSERT_TRUE(shard.dropper.Drop(RetentionClassId{0}, Generation{1}).ok());
-  EXPECT_TRUE(shard.dropper.DropsBehind(0)->empty());
+  EXPECT_TRUE(shard.dropper.DropsBehind(kNoSerial)->empty());
 }
 
 }  // namespace
