@@ -10,6 +10,7 @@
 
 #include "convert/errors.h"
 #include "convert/results.h"
+#include "convert/times.h"
 #include "convert/typed_numbers.h"
 #include "topicdb/database.h"
 

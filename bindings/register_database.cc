@@ -35,7 +35,7 @@ py::dict AsDict(const Schema& schema) {
   py::dict retention;
   for (const RetentionClass& item : schema.retention) {
     retention[py::str(item.filter)] =
-        item.age_us == 0 ? py::object(py::none()) : py::object(py::int_(item.age_us));
+        item.age == item.age.zero() ? py::object(py::none()) : py::cast(item.age);
   }
   py::dict result;
   result["shards"] = schema.shards;
@@ -232,9 +232,9 @@ py::dict StatsOf(const Database& self) {
     py::dict item;
     item["shard"] = shard.shard;
     item["serial"] = shard.serial;
-    item["clock"] = shard.clock_us;
-    item["clock_ahead"] = shard.clock_ahead_us;
-    item["clock_held"] = shard.clock_held_us;
+    item["clock"] = shard.assigned_timestamp;
+    item["clock_ahead"] = shard.clock_ahead;
+    item["clock_held"] = shard.clock_held;
     item["messages"] = shard.messages;
     item["bytes"] = shard.bytes;
     item["streams"] = shard.streams;
@@ -265,7 +265,7 @@ py::dict StatsOf(const Database& self) {
   result["cache_bytes"] = stats.cache_bytes;
   py::dict maintenance;
   maintenance["runs"] = stats.maintenance.runs;
-  maintenance["last_run"] = stats.maintenance.last_run_us;
+  maintenance["last_run"] = stats.maintenance.last_run.value_or(WallTime());
   maintenance["rotated"] = stats.maintenance.rotated;
   maintenance["dropped_slabs"] = stats.maintenance.dropped_slabs;
   maintenance["dropped_messages"] = stats.maintenance.dropped_messages;
@@ -300,7 +300,7 @@ void RegisterDatabase(py::module_& module) {
       .def_property_readonly("path", &Database::path)
       .def_property_readonly("schema", [](const Database& self) { return AsDict(self.schema()); })
       .def_property_readonly("closed", &Database::closed)
-      .def_property_readonly("clock_ahead_us", &Database::clock_ahead_us)
+      .def_property_readonly("clock_ahead_us", &Database::clock_ahead)
       .def("append_rows", &AppendRows, py::arg("rows"), py::arg("durability"),
            py::arg("escapes") = false, py::arg("id") = py::none())
       .def("append_arrow", &AppendArrow, py::arg("stream"), py::arg("durability"),

@@ -39,7 +39,8 @@ py::tuple PropertiesOf(const Envelope& envelope, std::int64_t timestamp) {
                         NumberOf(envelope.payload_format), NumberOf(envelope.message_expiry_s),
                         TextOf(envelope.content_type), TextOf(envelope.response_topic),
                         BytesOf(envelope.correlation_data), UserPropertiesOf(envelope),
-                        IdsOf(envelope), py::int_(envelope.received_us.value_or(timestamp)));
+                        IdsOf(envelope),
+                        py::cast(envelope.received_at.value_or(TimeAt<WallTime>(timestamp))));
 }
 
 // Returns the envelope, or None if `value` is not one or is an escape. The caller must keep the
@@ -61,9 +62,9 @@ py::bytes Encode(const py::bytes& payload, std::uint8_t qos, bool retain,
                  Number message_expiry_s, const Text& content_type, const Text& response_topic,
                  const std::optional<py::bytes>& correlation_data,
                  const std::vector<std::pair<std::string_view, std::string_view>>& users,
-                 std::vector<std::int64_t> subscription_ids, Number received) {
+                 std::vector<std::int64_t> subscription_ids, std::optional<WallTime> received) {
   CheckNotNegative(message_expiry_s.value_or(0), "message_expiry_s");
-  CheckNotNegative(received.value_or(0), "received");
+  CheckNotNegative(MicrosecondsOf(received.value_or(WallTime())), "received");
   for (const std::int64_t id : subscription_ids) CheckNotNegative(id, "subscription_ids: a number");
   Envelope envelope;
   envelope.payload = std::string_view(payload);
@@ -77,7 +78,7 @@ py::bytes Encode(const py::bytes& payload, std::uint8_t qos, bool retain,
   if (correlation_data.has_value()) envelope.correlation_data = std::string_view(*correlation_data);
   for (const auto& [name, text] : users) envelope.user_properties.push_back({name, text});
   envelope.subscription_ids = std::move(subscription_ids);
-  envelope.received_us = received;
+  envelope.received_at = received;
   const std::string bytes = WithoutGil([&] { return envelope.Encode(); });
   return {bytes.data(), bytes.size()};
 }

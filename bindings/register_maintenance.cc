@@ -8,8 +8,8 @@ namespace py = pybind11;
 namespace {
 
 using OptionalText = std::optional<std::string>;
-Maintenance Maintain(Database& self, std::optional<std::int64_t> as_if_us) {
-  return Unwrap(WithoutGil([&] { return self.upkeep().Maintain(as_if_us, PythonInterrupts); }));
+Maintenance Maintain(Database& self, std::optional<WallTime> as_if) {
+  return Unwrap(WithoutGil([&] { return self.upkeep().Maintain(as_if, PythonInterrupts); }));
 }
 
 Maintenance SetRetention(Database& self, const std::vector<RetentionClass>& classes, bool dry_run) {
@@ -71,9 +71,9 @@ void RegisterMaintenance(py::class_<Database>& type) {
           py::arg("shard"), py::arg("retention_class"), py::arg("generation"))
       .def(
           "expire",
-          [](Database& self, std::optional<std::int64_t> as_if_us) {
+          [](Database& self, std::optional<WallTime> as_if) {
             return Unwrap(
-                WithoutGil([&] { return self.upkeep().Expire(as_if_us, PythonInterrupts); }));
+                WithoutGil([&] { return self.upkeep().Expire(as_if, PythonInterrupts); }));
           },
           py::arg("as_if_us"))
       .def("usage",

@@ -44,8 +44,8 @@ std::string ReprIterator(const Iterator& self) {
 
 // All that is known of a slab, for pickle and for other processes.
 using SlabState =
-    std::tuple<std::uint32_t, RetentionClassId, Generation, std::string, int, bool, std::int64_t,
-               std::optional<std::int64_t>, std::uint64_t, std::uint64_t, std::uint64_t,
+    std::tuple<std::uint32_t, RetentionClassId, Generation, std::string, int, bool, WallTime,
+               std::optional<WallTime>, std::uint64_t, std::uint64_t, std::uint64_t,
                std::optional<std::int64_t>, std::optional<std::int64_t>, std::uint32_t>;
 
 SlabState StateOf(const SlabInfo& slab) {
@@ -55,8 +55,8 @@ SlabState StateOf(const SlabInfo& slab) {
           slab.retention_class,
           static_cast<int>(slab.layout),
           slab.read_only,
-          slab.created_at_us,
-          slab.sealed_at_us,
+          slab.created_at,
+          slab.sealed_at,
           slab.messages,
           slab.bytes,
           slab.streams,
@@ -69,8 +69,8 @@ SlabInfo SlabOf(const SlabState& state) {
   SlabInfo slab;
   int layout = 0;
   std::tie(slab.id.shard, slab.id.retention_class, slab.id.generation, slab.retention_class, layout,
-           slab.read_only, slab.created_at_us, slab.sealed_at_us, slab.messages, slab.bytes,
-           slab.streams, slab.first_timestamp, slab.last_timestamp, slab.keep_last) = state;
+           slab.read_only, slab.created_at, slab.sealed_at, slab.messages, slab.bytes, slab.streams,
+           slab.first_timestamp, slab.last_timestamp, slab.keep_last) = state;
   slab.layout = static_cast<LayoutKind>(layout);
   if (slab.layout != LayoutKind::kSkipstream && slab.layout != LayoutKind::kColumnar) {
     throw py::value_error("no state of a slab: layout " + std::to_string(layout));
@@ -108,8 +108,8 @@ void RegisterPosition(py::module_& module) {
       .def_property_readonly("generation", [](const SlabInfo& self) { return self.id.generation; })
       .def_property_readonly("layout", [](const SlabInfo& self) { return NameOf(self.layout); })
       .def_readonly("read_only", &SlabInfo::read_only)
-      .def_readonly("created_at", &SlabInfo::created_at_us)
-      .def_readonly("sealed_at", &SlabInfo::sealed_at_us)
+      .def_readonly("created_at", &SlabInfo::created_at)
+      .def_readonly("sealed_at", &SlabInfo::sealed_at)
       .def_readonly("messages", &SlabInfo::messages)
       .def_readonly("bytes", &SlabInfo::bytes)
       .def_readonly("streams", &SlabInfo::streams)

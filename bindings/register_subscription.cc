@@ -93,7 +93,7 @@ PySubscription Subscribe(const Database& self, const Filters& filters,
                          std::pair<std::uint32_t, std::uint32_t> part, const Counted& counted) {
   const std::vector<Filter> parsed = ParseFilters(filters);
   SubscribeFrom from;
-  from.start_us = start_us;
+  from.timestamp_min = start_us;
   std::tie(from.part, from.parts) = part;
   from.counted = counted;
   if (places.has_value()) {

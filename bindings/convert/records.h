@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "convert/times.h"
 #include "convert/typed_numbers.h"
 
 namespace topicdb::python {

@@ -1,6 +1,7 @@
 #include "convert/results.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -153,7 +154,7 @@ RecordFields<Envelope>& Record<Envelope>::Fields() {
                [](const Envelope& envelope) -> py::object {
                  return py::tuple(Object(envelope.subscription_ids));
                }},
-              {"received", &Member<&Envelope::received_us>}});
+              {"received", &Member<&Envelope::received_at>}});
   return fields;
 }
 
@@ -184,28 +185,28 @@ RecordFields<JobInfo>& Record<JobInfo>::Fields() {
                                               {"last_serial", &Member<&JobInfo::last_serial>},
                                               {"messages", &Member<&JobInfo::messages>},
                                               {"malformed", &Member<&JobInfo::malformed>},
-                                              {"applied_at", &Member<&JobInfo::applied_at_us>}});
+                                              {"applied_at", &Member<&JobInfo::applied_at>}});
   return fields;
 }
 
 // The life of the data.
 
 RecordFields<RetentionClass>& Record<RetentionClass>::Fields() {
-  static RecordFields<RetentionClass> fields(kName,
-                                             {{"filter", &Member<&RetentionClass::filter>},
-                                              {"age_us", &Member<&RetentionClass::age_us>},
-                                              {"bytes_max", &Member<&RetentionClass::bytes_max>},
-                                              {"rotate_us", &Member<&RetentionClass::rotate_us>},
-                                              {"keep_last", &Member<&RetentionClass::keep_last>}});
+  static RecordFields<RetentionClass> fields(
+      kName, {{"filter", &Member<&RetentionClass::filter>},
+              {"age_us", &Member<&RetentionClass::age>},
+              {"bytes_max", &Member<&RetentionClass::bytes_max>},
+              {"rotate_us", &Member<&RetentionClass::rotation_period>},
+              {"keep_last", &Member<&RetentionClass::keep_last>}});
   return fields;
 }
 
 RetentionClass Record<RetentionClass>::Take(py::handle record) {
   RetentionClass taken;
   taken.filter = TakeField<std::string>(record, "filter");
-  taken.age_us = TakeField<std::int64_t>(record, "age_us");
+  taken.age = TakeField<std::chrono::microseconds>(record, "age_us");
   taken.bytes_max = TakeField<std::uint64_t>(record, "bytes_max");
-  taken.rotate_us = TakeField<std::int64_t>(record, "rotate_us");
+  taken.rotation_period = TakeField<std::chrono::microseconds>(record, "rotate_us");
   taken.keep_last = TakeField<std::uint32_t>(record, "keep_last");
   return taken;
 }

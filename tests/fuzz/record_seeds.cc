@@ -1,4 +1,5 @@
 // Writes well-formed inputs of record_fuzzer into the directory that is its argument.
+#include <chrono>
 #include <fstream>
 #include <string>
 
@@ -13,6 +14,8 @@
 
 namespace topicdb {
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr std::size_t kCrcBytes = 4;                // the fuzzer adds it
 constexpr std::size_t kDescriptorHeaderBytes = 20;  // the fuzzer adds this, too
@@ -35,16 +38,15 @@ class Seeds {
 };
 
 void WriteFiles(Seeds* seeds) {
-  Descriptor descriptor{{1, 2, 3}, 1'000, {}};
+  Descriptor descriptor{{1, 2, 3}, TimeAt<WallTime>(1'000), {}};
   descriptor.schema.structures = {"metrics/+/cpu/#"};
-  descriptor.schema.retention = {{"debug/#", 3'600'000'000, 0, 0, 0}};
+  descriptor.schema.retention = {{"debug/#", 1h}};
   seeds->Write(FuzzRecord::kDescriptor,
                EncodeDescriptor(descriptor).substr(kDescriptorHeaderBytes));
   const auto rules =
-      RetentionRules::Make({{"debug/#", 5, 7, 1, 0}, {"state/+", 0, 0, 0, 3}}).value();
+      RetentionRules::Make({{"debug/#", 5us, 7, 1us, 0}, {"state/+", 0us, 0, 0us, 3}}).value();
   seeds->WriteChecked(FuzzRecord::kRetention, EncodeRetention(rules));
-  seeds->WriteChecked(FuzzRecord::kRetention,
-                      EncodeRetention(rules.With({{"a/#", 9, 0, 0, 0}}).value()));
+  seeds->WriteChecked(FuzzRecord::kRetention, EncodeRetention(rules.With({{"a/#", 9us}}).value()));
 }
 
 void WriteTokens(Seeds* seeds) {
@@ -67,8 +69,8 @@ void WriteRecords(Seeds* seeds) {
   seeds->Write(FuzzRecord::kSlab, meta::Encode(slab));
   seeds->Write(FuzzRecord::kCounters, meta::Encode(meta::SlabCounters{1, 2, 3, 4}));
   meta::JobRecord job;
-  job.last = {3, Serial{10}, Serial{12}, 1'000, {0, 2}};
-  job.earlier = {{2, Serial{8}, Serial{9}, 900, {1}}};
+  job.last = {3, Serial{10}, Serial{12}, TimeAt<WallTime>(1'000), {0, 2}};
+  job.earlier = {{2, Serial{8}, Serial{9}, TimeAt<WallTime>(900), {1}}};
   seeds->Write(FuzzRecord::kJob, meta::Encode(job));
   meta::DeleteRecord record;
   record.keys.filter = Filter::Parse("a/#").value();
@@ -127,7 +129,7 @@ void WriteEnvelopes(Seeds* seeds) {
   envelope.subscription_ids = {1, 300};
   const std::string encoded = envelope.Encode();
   seeds->WriteChecked(FuzzRecord::kEnvelope, encoded);
-  envelope.received_us = 1'700'000'000'000'000;
+  envelope.received_at = WallTime(1'700'000'000s);
   seeds->WriteChecked(FuzzRecord::kEnvelope, envelope.Encode());
   seeds->WriteChecked(FuzzRecord::kEnvelope, EscapedValue(encoded).value());
 }

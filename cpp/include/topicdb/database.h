@@ -1,6 +1,7 @@
 // A database: one directory of messages. The entry point of the C++ API.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -57,10 +58,9 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Returns by how many microseconds the last assigned timestamp was ahead of a clock that has
-  // stepped back. Takes the greatest value of all open shards, and returns 0 if the database is
-  // closed. Does not wait.
-  std::int64_t clock_ahead_us() const;
+  // Returns how far the last assigned timestamp was ahead of a clock that has stepped back. Takes
+  // the greatest value of all open shards, and returns 0 if the database is closed. Does not wait.
+  std::chrono::microseconds clock_ahead() const;
   const std::string& path() const;
   const Schema& schema() const;
   bool closed() const;
@@ -161,10 +161,10 @@ class Database {
   // Returns the jobs that were applied, by shard and sequence. Jobs without a sequence are kept for
   // a week.
   Result<std::vector<JobInfo>> Jobs() const;
-  // Removes the messages of a filter whose timestamps are less than `before_us`. Without a filter,
+  // Removes the messages of a filter whose timestamps are less than `before`. Without a filter,
   // first drops the read-only generations that have only such messages, and then removes such
   // messages of "#". With `dry_run`, changes nothing and returns what it would remove.
-  Result<TrimCount> Trim(std::int64_t before_us, const std::optional<Filter>& filter, bool dry_run,
+  Result<TrimCount> Trim(std::int64_t before, const std::optional<Filter>& filter, bool dry_run,
                          const InterruptCheck& interrupted = nullptr);
   // Returns the statistics of the open shards and of what runs in the background.
   Result<Stats> GetStats() const;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "topicdb/message.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -39,8 +40,7 @@ struct Envelope {
   std::optional<std::string_view> correlation_data;
   std::vector<UserProperty> user_properties;
   std::vector<std::int64_t> subscription_ids;
-  // When the message was received, µs since the epoch. Absent: at the timestamp of the message.
-  std::optional<std::int64_t> received_us;
+  std::optional<WallTime> received_at;  // absent: at the timestamp of the message
 
   bool operator==(const Envelope&) const = default;
 

@@ -22,6 +22,7 @@
 #include "topicdb/message.h"
 #include "topicdb/status.h"
 #include "topicdb/types/numbers.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -115,7 +116,7 @@ struct JobInfo {
   Serial last_serial;
   std::uint64_t messages = 0;   // in this shard
   std::uint64_t malformed = 0;  // of the whole job
-  std::int64_t applied_at_us = 0;
+  WallTime applied_at;
 };
 
 // Removes what a job has staged. Does nothing while there is an intent of the job: the job is then

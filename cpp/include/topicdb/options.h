@@ -34,13 +34,13 @@ const char* NameOf(LayoutKind layout);
 struct RetentionClass {
   std::string filter;
   // Messages are dropped when they were stored this long ago; 0: never.
-  std::int64_t age_us = 0;
+  std::chrono::microseconds age{};
   // Bytes of files, in all shards. Beyond that the oldest messages are dropped; 0: no limit.
   std::uint64_t bytes_max = 0;
   // A generation takes messages for this long. 0: an eighth of the age, or a day if there is only
   // keep_last. Only whole generations are dropped, so no message outlives its age by more than
   // this.
-  std::int64_t rotate_us = 0;
+  std::chrono::microseconds rotation_period{};
   // Keeps this many messages of each topic, whatever their age: the last ones of the generations
   // that are too old. Without an age and a size, the last ones of all generations that are no
   // longer written to. 0: none.

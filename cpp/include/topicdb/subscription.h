@@ -28,7 +28,7 @@ struct SubscribeFrom {
   using Places = std::map<std::uint32_t, CommitPlace>;
   // Absent: the subscription begins with what is committed from now on.
   std::optional<Places> places = Places{};
-  std::int64_t start_us = 0;  // only messages with this timestamp or a later one
+  std::int64_t timestamp_min = 0;  // only messages with this timestamp or a later one
   // Only the topics of this part out of `parts`, by a hash of the topic: XXH3 (64 bits) modulo
   // `parts`.
   std::uint32_t part = 0;

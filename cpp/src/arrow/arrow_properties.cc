@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "topicdb/envelope.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -223,7 +224,7 @@ class PropertyColumns {
     columns_[8]->End();
     for (const std::int64_t id : envelope.subscription_ids) columns_[9]->child(0).AddLong(id);
     columns_[9]->End();
-    columns_[10]->AddLong(envelope.received_us.value_or(timestamp));
+    columns_[10]->AddLong(envelope.received_at ? TimestampAt(*envelope.received_at) : timestamp);
   }
 
   void Export(ArrowArray* out) {

@@ -44,20 +44,17 @@ BootId ReadBootId() {
 
 }  // namespace
 
-std::int64_t SystemClockUs() {
-  using std::chrono::duration_cast;
-  using std::chrono::microseconds;
-  using std::chrono::system_clock;
-  return duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
+WallTime ReadWallClock() {
+  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
 }
 
 ClockReading ReadClocks() {
   static const BootId boot = ReadBootId();
   timespec time{};
   clock_gettime(kBootClock, &time);
-  const auto boot_us = static_cast<std::int64_t>(time.tv_sec) * 1'000'000 +
-                       static_cast<std::int64_t>(time.tv_nsec) / 1'000;
-  return {boot, boot_us, SystemClockUs()};
+  const auto since_start = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+  return {boot, BootTime(since_start), ReadWallClock()};
 }
 
 }  // namespace topicdb

@@ -1,11 +1,13 @@
 #include "base/leap_clock.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <chrono>
 
 namespace topicdb {
 
 namespace {
+
+using std::chrono::microseconds;
 
 bool IsSameBoot(const ClockReading& a, const ClockReading& b) {
   return a.boot == b.boot && a.boot != BootId{};
@@ -19,7 +21,7 @@ void LeapClock::Restore(const std::optional<LeapRecord>& record, const ClockRead
   const MutexLock lock(mutex_);
   saved_ = record;
   record_ = record.value_or(LeapRecord{now});
-  if (IsSameBoot(record_.at, now) && record_.at.boot_us <= now.boot_us) {
+  if (IsSameBoot(record_.at, now) && record_.at.boot_time <= now.boot_time) {
     Advance(now);
   } else {
     AdvanceOverStart(now);
@@ -29,51 +31,52 @@ void LeapClock::Restore(const std::optional<LeapRecord>& record, const ClockRead
 LeapClock::Times LeapClock::Look(const ClockReading& now) {
   const MutexLock lock(mutex_);
   Advance(now);
-  return {now.wall_us, now.wall_us - record_.held_us, record_.leaps_us, record_.unproven_us == 0};
+  return {now.wall_time, now.wall_time - record_.held, record_.leaps,
+          record_.unproven == microseconds(0)};
 }
 
 void LeapClock::Advance(const ClockReading& now) {
-  const std::int64_t passed_us = now.boot_us - record_.at.boot_us;
-  const std::int64_t leap_us = now.wall_us - record_.at.wall_us - passed_us;
-  if (std::abs(leap_us) > kToleranceUs + std::abs(passed_us) / 1'000) TakeLeap(leap_us, now);
+  const microseconds passed = now.boot_time - record_.at.boot_time;
+  const microseconds leap = now.wall_time - record_.at.wall_time - passed;
+  if (abs(leap) > kTolerance + abs(passed) / 1'000) TakeLeap(leap, now);
   record_.at = now;
   Settle(now);
 }
 
 // Only the wall clock tells how long the machine was off.
 void LeapClock::AdvanceOverStart(const ClockReading& now) {
-  const std::int64_t off_us = now.wall_us - record_.at.wall_us;
-  record_.held_us = 0;
-  record_.unproven_us = 0;
-  if (off_us < -kToleranceUs) {
-    record_.leaps_us += off_us;
-  } else if (off_us > kToleranceUs && now.boot != BootId{}) {
-    record_.unproven_us = off_us;
-    record_.unproven_since_us = now.boot_us;
+  const microseconds off = now.wall_time - record_.at.wall_time;
+  record_.held = microseconds(0);
+  record_.unproven = microseconds(0);
+  if (off < -kTolerance) {
+    record_.leaps += off;
+  } else if (off > kTolerance && now.boot != BootId{}) {
+    record_.unproven = off;
+    record_.unproven_since = now.boot_time;
   }
   record_.at = now;
 }
 
-void LeapClock::TakeLeap(std::int64_t leap_us, const ClockReading& now) {
-  record_.leaps_us += leap_us;
-  if (leap_us < 0) {
+void LeapClock::TakeLeap(microseconds leap, const ClockReading& now) {
+  record_.leaps += leap;
+  if (leap < microseconds(0)) {
     // A step back first takes unproven time away. That time never passed, so its end is no leap.
-    const std::int64_t wrong_us = std::min(record_.unproven_us, -leap_us);
-    record_.unproven_us -= wrong_us;
-    record_.leaps_us += wrong_us;
+    const microseconds wrong = std::min(record_.unproven, -leap);
+    record_.unproven -= wrong;
+    record_.leaps += wrong;
     // A clock never goes back by exactly as much as it went ahead, since the two clocks differ by
     // microseconds. So a small rest counts as nothing.
-    const std::int64_t held_us = record_.held_us + leap_us;
-    record_.held_us = held_us > kToleranceUs ? held_us : 0;
-  } else if (leap_us > kBelievedLeapUs && record_.at.wall_us >= kEarliestUs) {
-    record_.held_us += leap_us;
-    record_.held_since_us = now.boot_us;
+    const microseconds held = record_.held + leap;
+    record_.held = held > kTolerance ? held : microseconds(0);
+  } else if (leap > kBelievedLeap && record_.at.wall_time >= kEarliest) {
+    record_.held += leap;
+    record_.held_since = now.boot_time;
   }
 }
 
 void LeapClock::Settle(const ClockReading& now) {
-  if (now.boot_us - record_.unproven_since_us >= kSettleUs) record_.unproven_us = 0;
-  if (now.boot_us - record_.held_since_us >= kSettleUs) record_.held_us = 0;
+  if (now.boot_time - record_.unproven_since >= kSettleTime) record_.unproven = microseconds(0);
+  if (now.boot_time - record_.held_since >= kSettleTime) record_.held = microseconds(0);
 }
 
 LeapRecord LeapClock::record() const {

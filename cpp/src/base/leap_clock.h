@@ -6,26 +6,38 @@
 // gets ahead of the second clock, or falls behind it, between two looks.
 #pragma once
 
-#include <cstdint>
+#include <chrono>
 #include <optional>
 
 #include "base/clock.h"
 #include "base/thread/mutex.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
+// A time of the wall clock less the leaps up to then. It stays right when the wall clock leaps
+// later: WallTimeOf tells what today's wall clock would have shown at that time.
+using NotedTime = std::chrono::time_point<struct NotedClock, std::chrono::microseconds>;
+
+// Convert between a noted time and the wall clock that has taken these leaps.
+constexpr NotedTime NotedTimeOf(WallTime time, std::chrono::microseconds leaps) {
+  return NotedTime(time.time_since_epoch() - leaps);
+}
+constexpr WallTime WallTimeOf(NotedTime time, std::chrono::microseconds leaps) {
+  return WallTime(time.time_since_epoch() + leaps);
+}
+
 // The state of a LeapClock, with which another process can continue.
 struct LeapRecord {
-  ClockReading at;  // when the clocks were last looked at
-  // The sum of all leaps. On today's clock, a time that was noted as NotedUs() is later by this.
-  std::int64_t leaps_us = 0;
+  ClockReading at;                    // when the clocks were last looked at
+  std::chrono::microseconds leaps{};  // the sum of all leaps
   // How far the wall clock was ahead of `at` when the machine was started again. Nothing tells
   // whether that time has really passed. 0 once it counts as passed.
-  std::int64_t unproven_us = 0;
-  std::int64_t unproven_since_us = 0;  // boot_us
+  std::chrono::microseconds unproven{};
+  BootTime unproven_since{};
   // How far the wall clock is ahead of the time that is believed.
-  std::int64_t held_us = 0;
-  std::int64_t held_since_us = 0;  // boot_us
+  std::chrono::microseconds held{};
+  BootTime held_since{};
   bool operator==(const LeapRecord&) const = default;
 };
 
@@ -34,23 +46,23 @@ struct LeapRecord {
 class LeapClock {
  public:
   // A leap ahead of at most this much is believed at once: guests are paused, and laptops closed.
-  static constexpr std::int64_t kBelievedLeapUs = std::int64_t{24} * 3'600 * 1'000'000;
+  static constexpr std::chrono::microseconds kBelievedLeap = std::chrono::hours(24);
   // After a larger leap, the wall clock is believed when this time has passed on the other clock.
-  static constexpr std::int64_t kSettleUs = std::int64_t{10} * 60 * 1'000'000;
+  static constexpr std::chrono::microseconds kSettleTime = std::chrono::minutes(10);
   // 2025-01-01. A clock that shows less cannot be right, so a leap from there is believed at once.
-  static constexpr std::int64_t kEarliestUs = std::int64_t{1'735'689'600} * 1'000'000;
+  static constexpr WallTime kEarliest{std::chrono::seconds(1'735'689'600)};
   // Less than this is no leap, since clocks are adjusted all the time. In addition, 0.1 % of the
   // time between two looks is no leap.
-  static constexpr std::int64_t kToleranceUs = std::int64_t{60} * 1'000'000;
+  static constexpr std::chrono::microseconds kTolerance = std::chrono::minutes(1);
 
   // The times to use at one moment.
   struct Times {
-    std::int64_t wall_us = 0;       // what the wall clock shows
-    std::int64_t timestamp_us = 0;  // what a message gets: without what is not believed yet
-    std::int64_t leaps_us = 0;      // as in LeapRecord
-    bool may_age = true;            // false: too early to say what is old
-    // Returns what to store for this moment. Whoever reads it adds the leaps_us of then to it.
-    std::int64_t NotedUs() const { return wall_us - leaps_us; }
+    WallTime wall_time;                 // what the wall clock shows
+    WallTime believed_time;             // what a message gets: without what is not believed yet
+    std::chrono::microseconds leaps{};  // as in LeapRecord
+    bool may_age = true;                // false: too early to say what is old
+    // Returns what to store of the time.
+    NotedTime Noted() const { return NotedTimeOf(wall_time, leaps); }
   };
 
   // Begins as if it looked at the clocks for the first time.
@@ -75,8 +87,8 @@ class LeapClock {
   // Moves record_ to `now` if the machine was started since the last look, or may have been.
   void AdvanceOverStart(const ClockReading& now) TOPICDB_REQUIRES(mutex_);
   // Counts a leap, and decides how much of it to believe.
-  void TakeLeap(std::int64_t leap_us, const ClockReading& now) TOPICDB_REQUIRES(mutex_);
-  // Believes what was held back, and counts what was unproven as passed, after kSettleUs.
+  void TakeLeap(std::chrono::microseconds leap, const ClockReading& now) TOPICDB_REQUIRES(mutex_);
+  // Believes what was held back, and counts what was unproven as passed, after kSettleTime.
   void Settle(const ClockReading& now) TOPICDB_REQUIRES(mutex_);
 
   mutable Mutex mutex_;

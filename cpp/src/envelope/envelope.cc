@@ -61,7 +61,7 @@ void AppendProperties(std::string* out, const Envelope& envelope) {
     AppendPrefixed(out, property.value);
   }
   for (const std::int64_t id : envelope.subscription_ids) AppendNumber(out, kSubscriptionId, id);
-  if (envelope.received_us) AppendNumber(out, kReceived, *envelope.received_us);
+  if (envelope.received_at) AppendNumber(out, kReceived, MicrosecondsOf(*envelope.received_at));
 }
 
 // Reads the fields of one envelope. Envelope::Decode owns it. Not thread-safe.
@@ -122,7 +122,7 @@ class Fields {
         out->subscription_ids.push_back(Number());
         return;
       case kReceived:
-        out->received_us = Number();
+        out->received_at = TimeAt<WallTime>(Number());
         return;
       case kEscape:
         out->has_properties = false;
@@ -171,7 +171,7 @@ std::string_view BodyOf(std::string_view value) {
 
 std::string Envelope::Encode() const {
   std::string out(kEnvelopeMagic);
-  const bool has_more = received_us.has_value() || !has_properties;
+  const bool has_more = received_at.has_value() || !has_properties;
   out.push_back(has_more ? kVersionWithMore : kVersion);
   if (has_properties) {
     AppendProperties(&out, *this);

@@ -33,7 +33,7 @@ QueueId NewQueueId() {
 
 std::string EncodeRecord(const QueueRecord& record) {
   std::string out(record.id.data(), record.id.size());
-  AppendVarint(&out, static_cast<std::uint64_t>(record.created_at_us));
+  AppendVarint(&out, static_cast<std::uint64_t>(MicrosecondsOf(record.created_at)));
   AppendVarint(&out, record.sequence_ceiling);
   out.push_back(static_cast<char>(record.closed_end.has_value() ? kClosed : kOpen));
   const LogEnd end = record.closed_end.value_or(LogEnd{});
@@ -49,7 +49,7 @@ Result<QueueRecord> DecodeRecord(std::string_view content) {
   QueueRecord record;
   const std::string_view id = in.Bytes(record.id.size());
   std::copy(id.begin(), id.end(), record.id.begin());
-  record.created_at_us = static_cast<std::int64_t>(in.Varint());
+  record.created_at = TimeAt<WallTime>(static_cast<std::int64_t>(in.Varint()));
   record.sequence_ceiling = in.Varint();
   const auto kind = in.Little<std::uint8_t>();
   LogEnd end;
@@ -127,7 +127,7 @@ Status NativeFiles::Open() {
 
 Status NativeFiles::Create() {
   record_.id = NewQueueId();
-  record_.created_at_us = SystemClockUs();
+  record_.created_at = ReadWallClock();
   record_.closed_end = LogEnd{0, {0, 1, 0}};
   TOPICDB_ASSIGN_OR_RETURN(
       slots_, SlotFile::Create(PathOf(kRecordFile), kRecordMagic, EncodeRecord(record_)));

@@ -10,13 +10,14 @@
 #include "queue/consumer.h"
 #include "segment/segment_log.h"
 #include "topicdb/queue.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
 // What a queue must know before it reads its segments.
 struct QueueRecord {
   QueueId id{};
-  std::int64_t created_at_us = 0;
+  WallTime created_at;
   // Numbers below this may have been given to items, whether or not those are stored.
   std::uint64_t sequence_ceiling = 1;
   // Where the log ended when the queue was closed. Absent while it is open, and after a crash.

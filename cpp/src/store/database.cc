@@ -1,6 +1,7 @@
 #include "topicdb/database.h"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 #include "rocks/rocks_compat.h"
@@ -97,12 +98,12 @@ const std::string& Database::path() const { return impl_->environment().database
 const Schema& Database::schema() const { return impl_->environment().schema; }
 bool Database::closed() const { return impl_->closed(); }
 
-std::int64_t Database::clock_ahead_us() const {
-  std::int64_t ahead_us = 0;
+std::chrono::microseconds Database::clock_ahead() const {
+  std::chrono::microseconds ahead{};
   for (const auto& shard : impl_->shards().All()) {
-    ahead_us = std::max(ahead_us, shard->clock_ahead_us());
+    ahead = std::max(ahead, shard->clock_ahead());
   }
-  return ahead_us;
+  return ahead;
 }
 
 Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRange& range) const {

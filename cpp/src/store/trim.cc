@@ -32,7 +32,7 @@ Result<std::uint64_t> CountIn(const Database& database, const KeyRange& keys,
 
 // Trim does not hold lifecycle() itself, but each call in it does. So Close waits for one of these
 // calls only.
-Result<TrimCount> Database::Trim(std::int64_t before_us, const std::optional<Filter>& filter,
+Result<TrimCount> Database::Trim(std::int64_t before, const std::optional<Filter>& filter,
                                  bool dry_run, const InterruptCheck& interrupted) {
   TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
   TrimCount count;
@@ -40,7 +40,7 @@ Result<TrimCount> Database::Trim(std::int64_t before_us, const std::optional<Fil
     TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabInfo> slabs, upkeep_.Slabs());
     const auto rules = impl_->environment().rules();
     for (const SlabInfo& slab : slabs) {
-      const bool is_old = slab.last_timestamp.has_value() && *slab.last_timestamp < before_us;
+      const bool is_old = slab.last_timestamp.has_value() && *slab.last_timestamp < before;
       if (!is_old || !slab.read_only || rules->Find(slab.id.retention_class) == nullptr) continue;
       if (!dry_run) {
         TOPICDB_RETURN_IF_ERROR(
@@ -52,7 +52,7 @@ Result<TrimCount> Database::Trim(std::int64_t before_us, const std::optional<Fil
   // '#' and not Filter::Everything(): what a program keeps below a topic that begins with '$' goes
   // only when its filter is named.
   TOPICDB_ASSIGN_OR_RETURN(const Filter all, Filter::Parse("#"));
-  const KeyRange rest{filter.value_or(all), {{}, before_us}};
+  const KeyRange rest{filter.value_or(all), {{}, before}};
   if (dry_run) {
     TOPICDB_ASSIGN_OR_RETURN(count.messages, CountIn(*this, rest, count.slabs, interrupted));
   } else {

@@ -47,18 +47,18 @@ Status Upkeep::DropSlab(std::uint32_t shard, const std::string& retention_class,
   return impl_->upkeep().DropSlab(shard, retention_class, generation);
 }
 
-Result<std::vector<SlabInfo>> Upkeep::Expire(std::optional<std::int64_t> as_if_us,
+Result<std::vector<SlabInfo>> Upkeep::Expire(std::optional<WallTime> as_if,
                                              const InterruptCheck& interrupted) {
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
-  return impl_->upkeep().Expire(as_if_us, interrupted);
+  return impl_->upkeep().Expire(as_if, interrupted);
 }
 
-Result<Maintenance> Upkeep::Maintain(std::optional<std::int64_t> as_if_us,
+Result<Maintenance> Upkeep::Maintain(std::optional<WallTime> as_if,
                                      const InterruptCheck& interrupted) {
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
-  return impl_->upkeep().Maintain(as_if_us, interrupted);
+  return impl_->upkeep().Maintain(as_if, interrupted);
 }
 
 }  // namespace topicdb

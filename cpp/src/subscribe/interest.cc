@@ -44,10 +44,10 @@ std::vector<SharedInterest> Sorted(std::vector<SharedInterest> interests) {
 InterestSet::InterestSet(std::vector<SharedInterest> interests)
     : interests_(Sorted(std::move(interests))),
       filters_(FiltersOf(interests_)),
-      start_us_(std::numeric_limits<std::int64_t>::max()) {
+      timestamp_min_(std::numeric_limits<std::int64_t>::max()) {
   for (std::size_t i = 0; i < interests_.size(); ++i) {
     const Interest& interest = *interests_[i];
-    start_us_ = std::min(start_us_, interest.start_us);
+    timestamp_min_ = std::min(timestamp_min_, interest.timestamp_min);
     is_uniform_ &= WantsAllTopics(interest);
   }
   if (is_uniform_) return;
@@ -67,7 +67,7 @@ bool InterestSet::Has(const Interest& interest) const {
 
 std::string Wanted::Key() const {
   std::string key =
-      std::to_string(start_us) + " " + std::to_string(part) + "/" + std::to_string(parts);
+      std::to_string(timestamp_min) + " " + std::to_string(part) + "/" + std::to_string(parts);
   for (const Filter& filter : filters) key += '\0' + filter.text();  // no filter has a NUL
   return key;
 }
@@ -83,7 +83,7 @@ bool InterestSet::WantsAllTopics(const Interest& interest) const {
 }
 
 bool InterestSet::Covers(const Interest& interest) const {
-  return start_us_ <= interest.start_us &&
+  return timestamp_min_ <= interest.timestamp_min &&
          std::all_of(interest.filters.begin(), interest.filters.end(),
                      [&](const Filter& filter) { return CoversOne(filters_, filter); });
 }
@@ -98,7 +98,7 @@ std::vector<std::uint32_t> InterestSet::WhoWants(std::string_view topic) const {
 }
 
 bool InterestSet::ReadsLike(const InterestSet& other) const {
-  return start_us_ == other.start_us_ &&
+  return timestamp_min_ == other.timestamp_min_ &&
          std::equal(filters_.begin(), filters_.end(), other.filters_.begin(), other.filters_.end(),
                     [](const Filter& a, const Filter& b) { return a.text() == b.text(); });
 }

@@ -17,7 +17,7 @@ namespace topicdb {
 // What a subscriber wants; see SubscribeFrom.
 struct Wanted {
   std::vector<Filter> filters;  // messages that match any of them
-  std::int64_t start_us = 0;
+  std::int64_t timestamp_min = 0;
   std::uint32_t part = 0;
   std::uint32_t parts = 1;
 
@@ -60,8 +60,8 @@ class InterestSet {
   // Returns filters that match what any of the interests wants. If there are many of them, the
   // result may match more than that.
   const std::vector<Filter>& filters() const { return filters_; }
-  // Returns the smallest start_us of the interests.
-  std::int64_t start_us() const { return start_us_; }
+  // Returns the smallest timestamp_min of the interests.
+  std::int64_t timestamp_min() const { return timestamp_min_; }
   // Returns whether a read for this set finds all that the interest wants.
   bool Covers(const Interest& interest) const;
   // Returns whether the interest wants every topic that a read for this set finds.
@@ -77,7 +77,7 @@ class InterestSet {
  private:
   std::vector<SharedInterest> interests_;
   std::vector<Filter> filters_;
-  std::int64_t start_us_;
+  std::int64_t timestamp_min_;
   bool is_uniform_ = true;
   FilterTree tree_;
 };

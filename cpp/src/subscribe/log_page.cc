@@ -46,7 +46,7 @@ std::vector<LogPage::RowNumbers> LogPage::FindByTree() const {
     const auto [wanted, is_new] = known.try_emplace(batch.topic(row));
     if (is_new) wanted->second = interests_->WhoWants(batch.topic(row));
     for (const std::uint32_t i : wanted->second) {
-      if (batch.timestamp(row) >= interests[i]->start_us) rows[i].push_back(row);
+      if (batch.timestamp(row) >= interests[i]->timestamp_min) rows[i].push_back(row);
     }
   }
   return rows;
@@ -56,13 +56,13 @@ LogPage::RowNumbers LogPage::Find(const Interest& interest) const {
   const Batch& batch = *span_.rows->batch;
   const bool any_topic = interests_->WantsAllTopics(interest);
   RowNumbers rows;
-  if (any_topic && interest.start_us == interests_->start_us()) {
+  if (any_topic && interest.timestamp_min == interests_->timestamp_min()) {
     rows.resize(batch.size());
     std::iota(rows.begin(), rows.end(), 0);
     return rows;
   }
   for (std::uint32_t row = 0; row < batch.size(); ++row) {
-    if (batch.timestamp(row) < interest.start_us) continue;
+    if (batch.timestamp(row) < interest.timestamp_min) continue;
     if (any_topic || interest.Wants(batch.topic(row))) rows.push_back(row);
   }
   return rows;

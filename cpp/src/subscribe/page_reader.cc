@@ -12,7 +12,7 @@ constexpr std::size_t kCursorBytes = std::size_t{32} << 20;
 LogQuery QueryOf(const InterestSet& interests, const CommitPlace& from) {
   LogQuery query;
   query.filters = interests.filters();
-  if (interests.start_us() > 0) query.range.start = interests.start_us();
+  if (interests.timestamp_min() > 0) query.range.start = interests.timestamp_min();
   query.from = from;
   query.memory_bytes_max = kCursorBytes;
   return query;

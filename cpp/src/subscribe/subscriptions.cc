@@ -21,7 +21,7 @@ Status CheckSubscribe(const Schema& schema, const std::vector<Filter>& filters,
     return InvalidArgument("part: it must be less than parts, got " + std::to_string(from.part) +
                            " of " + std::to_string(from.parts));
   }
-  if (from.start_us < 0) return InvalidArgument("start: it cannot be negative");
+  if (from.timestamp_min < 0) return InvalidArgument("start: it cannot be negative");
   if (!from.places.has_value()) return Status::Ok();
   std::map<std::uint32_t, Serial> serials;
   for (const auto& [shard, place] : *from.places) serials[shard] = place.serial;
@@ -64,25 +64,25 @@ Result<std::unique_ptr<Subscription>> Subscriptions::Subscribe(
   TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_RETURN_IF_ERROR(CheckSubscribe(impl_->environment().schema, filters, from, window));
   hub = impl_->Hub([&] { return std::make_shared<SubscriptionHub>(impl_); });
-  return std::make_unique<Subscription>(
-      std::make_unique<SubscriptionImpl>(hub, Wanted{filters, from.start_us, from.part, from.parts},
-                                         StartsOf(from, impl_->shards().WholeMoments()), window));
+  return std::make_unique<Subscription>(std::make_unique<SubscriptionImpl>(
+      hub, Wanted{filters, from.timestamp_min, from.part, from.parts},
+      StartsOf(from, impl_->shards().WholeMoments()), window));
 }
 
 Result<std::map<std::uint32_t, CommitPlace>> Subscriptions::PlacesAt(
-    const std::vector<Filter>& filters, std::int64_t start_us,
+    const std::vector<Filter>& filters, std::int64_t timestamp_min,
     const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   std::map<std::uint32_t, CommitPlace> places;
   for (const ShardMoment& moment : impl_->shards().WholeMoments()) {
-    if (start_us == kBehindAll) {  // known without reading
+    if (timestamp_min == kBehindAll) {  // known without reading
       places[moment.shard->index()] = BehindCommit(moment.view->serial());
       continue;
     }
     LogQuery query;
     query.filters = filters;
-    query.range.start = start_us;
+    query.range.start = timestamp_min;
     LogCursor cursor(query);
     Batch batch(/*keeps_serials=*/true);
     std::vector<std::uint32_t> indexes;
@@ -96,14 +96,14 @@ Result<std::map<std::uint32_t, CommitPlace>> Subscriptions::PlacesAt(
 
 Result<std::uint64_t> Subscriptions::CountDropped(std::uint32_t shard,
                                                   const std::vector<Filter>& filters,
-                                                  std::int64_t start_us, const CommitPlace& from,
-                                                  Serial counted) const {
+                                                  std::int64_t timestamp_min,
+                                                  const CommitPlace& from, Serial counted) const {
   TOPICDB_ENTER(impl_);
   TOPICDB_ASSIGN_OR_RETURN(const auto found, impl_->shards().Find(shard));
   TOPICDB_ASSIGN_OR_RETURN(const auto drops, found->DropsBehind(counted));
   std::uint64_t messages = 0;
   for (const meta::DropRecord& drop : drops) {
-    messages += CountLost(drop, filters, start_us, from.serial);
+    messages += CountLost(drop, filters, timestamp_min, from.serial);
   }
   return messages;
 }

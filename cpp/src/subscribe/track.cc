@@ -112,7 +112,7 @@ void Track::CountLosses(Lane* lane, Serial view_serial) {
   const auto first = std::partition_point(
       drops_.begin(), drops_.end(), [&](const auto& drop) { return drop.serial <= lane->counted; });
   for (auto drop = first; drop != drops_.end() && drop->serial <= view_serial; ++drop) {
-    const std::uint64_t messages = CountLost(*drop, interest.filters, interest.start_us, from);
+    const std::uint64_t messages = CountLost(*drop, interest.filters, interest.timestamp_min, from);
     if (messages == 0) continue;
     lane->client->subscriber->Lose(
         {shard_, drop->retention_class, drop->generation, drop->serial, messages});

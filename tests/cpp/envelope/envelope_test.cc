@@ -45,7 +45,7 @@ TEST(Envelope, GoldenBytes) {
 TEST(Envelope, WhatVersionOneCannotSayIsVersionTwo) {
   Envelope envelope = Of("x");
   envelope.qos = 1;
-  envelope.received_us = 300;
+  envelope.received_at = TimeAt<WallTime>(300);
   const std::string bytes = envelope.Encode();
   EXPECT_EQ(bytes, WithCrc(std::string("\xf5TDE\x02\x01\x01\x0b\xac\x02\x0f\x01x"sv)));
   Envelope decoded;
@@ -112,7 +112,7 @@ TEST(Envelope, BytesWithARightChecksumThatAreNone) {
 
 TEST(Envelope, DecodingForgetsWhatWasThere) {
   Envelope decoded = FullEnvelope();
-  decoded.received_us = 5;
+  decoded.received_at = TimeAt<WallTime>(5);
   const std::string encoded = Of("p").Encode();  // `decoded` refers to it
   ASSERT_TRUE(decoded.Decode(encoded));
   EXPECT_EQ(decoded, Of("p"));

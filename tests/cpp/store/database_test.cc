@@ -92,7 +92,7 @@ TEST(Database, SerialsAndTheClockRiseOverReopening) {
                                      round % 2 == 0 ? Durability::kNone : Durability::kDisk);
     EXPECT_EQ(receipt.serials.at(0).second, serial.Next());
     serial = receipt.serials.at(0).second;
-    const std::int64_t now = database->GetStats()->shards.at(0).clock_us;
+    const std::int64_t now = database->GetStats()->shards.at(0).assigned_timestamp;
     EXPECT_GT(now, clock);
     clock = now;
   }

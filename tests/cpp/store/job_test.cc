@@ -40,7 +40,7 @@ OpenOptions Wide() {
   OpenOptions options;
   options.schema.shards = 3;
   options.schema.thresholds = {{3, 2}};
-  options.schema.retention = {{{"keep/#", 0}, {"m/#", 0}}};
+  options.schema.retention = {{{"keep/#"}, {"m/#"}}};
   options.seal_bytes = 4'096;  // makes many pages and blocks
   return options;
 }

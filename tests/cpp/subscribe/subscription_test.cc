@@ -127,7 +127,7 @@ TEST(Subscription, OfAStartNothingEarlierLateOrNot) {
   Append(*database, {{"a", "old"}}, 99);
   Append(*database, {{"a", "0"}}, 100);
   SubscribeFrom from;
-  from.start_us = 100;
+  from.timestamp_min = 100;
   const auto subscription = Subscribe(*database, "a", from);
   EXPECT_EQ(Take(*subscription, 1), Counted(0, 1));
   Append(*database, {{"a", "late"}}, 50);

@@ -36,19 +36,19 @@ class Subscriptions {
   Result<std::unique_ptr<Subscription>> Subscribe(const std::vector<Filter>& filters,
                                                   const SubscribeFrom& from,
                                                   const SubscribeWindow& window) const;
-  // The `start_us` of PlacesAt that stands for the end of what is stored.
+  // The `timestamp_min` of PlacesAt that stands for the end of what is stored.
   static constexpr std::int64_t kBehindAll = std::numeric_limits<std::int64_t>::max();
   // Returns for each open shard the place of the first commit that has a message of these filters
-  // with a timestamp of at least `start_us`. If a shard has none, or for kBehindAll, returns the
-  // place after everything that is stored.
+  // with a timestamp of at least `timestamp_min`. If a shard has none, or for kBehindAll, returns
+  // the place after everything that is stored.
   Result<std::map<std::uint32_t, CommitPlace>> PlacesAt(const std::vector<Filter>& filters,
-                                                        std::int64_t start_us,
+                                                        std::int64_t timestamp_min,
                                                         const InterruptCheck& interrupted) const;
   // Returns how many messages of a shard a reader has missed, at most, because commits after
-  // `counted` dropped their generation. The reader wants messages of these filters from `start_us`
-  // on, and was given everything before `from`.
+  // `counted` dropped their generation. The reader wants messages of these filters from
+  // `timestamp_min` on, and was given everything before `from`.
   Result<std::uint64_t> CountDropped(std::uint32_t shard, const std::vector<Filter>& filters,
-                                     std::int64_t start_us, const CommitPlace& from,
+                                     std::int64_t timestamp_min, const CommitPlace& from,
                                      Serial counted) const;
   // Returns what all subscriptions have read.
   Result<SubscriptionStats> GetStats() const;

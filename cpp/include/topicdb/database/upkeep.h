@@ -12,6 +12,7 @@
 #include "topicdb/status.h"
 #include "topicdb/types/iterator.h"
 #include "topicdb/types/maintenance.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -54,17 +55,17 @@ class Upkeep {
   // such slab.
   Status DropSlab(std::uint32_t shard, const std::string& retention_class, Generation generation);
   // Drops the slabs that were sealed longer ago than their class keeps messages, and returns them.
-  // Acts as if the time were `as_if_us`, as Maintain does.
-  Result<std::vector<SlabInfo>> Expire(std::optional<std::int64_t> as_if_us,
+  // Acts as if the time were `as_if`, as Maintain does.
+  Result<std::vector<SlabInfo>> Expire(std::optional<WallTime> as_if,
                                        const InterruptCheck& interrupted = {});
   // Does what the background thread of a handle does from time to time. Starts new generations
   // where they are due. Drops the generations that are too old, or exceed the bytes of their class
   // or the quota, the oldest first.
   //
-  // Acts as if the time were `as_if_us`. If that is absent, the time is the present, and nothing is
+  // Acts as if the time were `as_if`. If that is absent, the time is the present, and nothing is
   // dropped by age while it is too early to tell what is old (LeapClock). Returns kInterrupted if
   // `interrupted` returns true.
-  Result<Maintenance> Maintain(std::optional<std::int64_t> as_if_us,
+  Result<Maintenance> Maintain(std::optional<WallTime> as_if,
                                const InterruptCheck& interrupted = {});
 
  private:

@@ -11,6 +11,7 @@
 #include "topicdb/options.h"
 #include "topicdb/status.h"
 #include "topicdb/types/numbers.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -33,8 +34,8 @@ struct SlabInfo {
   std::string retention_class;  // its topic filter
   LayoutKind layout = LayoutKind::kSkipstream;
   bool read_only = false;
-  std::int64_t created_at_us = 0;
-  std::optional<std::int64_t> sealed_at_us;
+  WallTime created_at;
+  std::optional<WallTime> sealed_at;  // absent: the slab is current
   std::uint64_t messages = 0;  // that were written; one that was overwritten counts each time
   std::uint64_t bytes = 0;     // of the topics and values of these messages
   std::uint64_t streams = 0;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "topicdb/types/iterator.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -54,7 +56,7 @@ struct TrimCount {
 // What the thread for maintenance has done since the database was opened.
 struct MaintenanceStats {
   std::uint64_t runs = 0;
-  std::int64_t last_run_us = 0;  // when the last run was; 0: none has run
+  std::optional<WallTime> last_run;  // absent: none has run
   std::uint64_t rotated = 0;
   std::uint64_t dropped_slabs = 0;
   std::uint64_t dropped_messages = 0;

@@ -1,6 +1,7 @@
 // What a database tells about itself.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,12 +15,14 @@ namespace topicdb {
 // Statistics of one open shard.
 struct ShardStats {
   std::uint32_t shard = 0;
-  Serial serial;                    // of the last commit
-  std::int64_t clock_us = 0;        // the last timestamp that was assigned
-  std::int64_t clock_ahead_us = 0;  // how far clock_us is ahead of the clock
-  std::int64_t clock_held_us = 0;   // how far the clock is ahead of the time that is believed
-  std::uint64_t messages = 0;       // as in SlabInfo
-  std::uint64_t bytes = 0;          // as in SlabInfo
+  Serial serial;                        // of the last commit
+  std::int64_t assigned_timestamp = 0;  // the last timestamp that was assigned
+  // How far assigned_timestamp is ahead of the clock.
+  std::chrono::microseconds clock_ahead{};
+  // How far the clock is ahead of the time that is believed.
+  std::chrono::microseconds clock_held{};
+  std::uint64_t messages = 0;  // as in SlabInfo
+  std::uint64_t bytes = 0;     // as in SlabInfo
   std::uint64_t streams = 0;
   std::uint64_t slabs = 0;
   std::uint64_t disk_bytes = 0;       // of the files of live data

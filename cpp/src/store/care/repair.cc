@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <map>
 #include <memory>
@@ -24,13 +25,13 @@ namespace {
 // Returns a name such as "20261122T104138.123456Z". Names sort by time, and no two repairs have the
 // same.
 std::string TimeName() {
-  const std::int64_t now_us = SystemClockUs();
-  const std::time_t seconds = now_us / 1'000'000;
+  const WallTime now = ReadWallClock();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
   std::tm parts{};
   gmtime_r(&seconds, &parts);
   std::string text(sizeof("20261122T104138"), '\0');
   text.resize(std::strftime(text.data(), text.size(), "%Y%m%dT%H%M%S", &parts));
-  std::string micros = std::to_string(now_us % 1'000'000);
+  std::string micros = std::to_string((now.time_since_epoch() % std::chrono::seconds(1)).count());
   micros.insert(0, 6 - micros.size(), '0');
   return text + "." + micros + "Z";
 }
@@ -154,12 +155,12 @@ class Repairer {
   // messages in the shard and are not waiting to be applied there. An intent that cannot be read is
   // among the problems that remain.
   Result<meta::JobRecords> JobsOf(std::uint32_t shard) const {
-    std::set<std::int64_t> waiting;
+    std::set<WallTime> waiting;
     const auto intents = ListIntents(path_);
     if (intents.ok()) {
       for (const JobIntent& intent : *intents) {
         TOPICDB_ASSIGN_OR_RETURN(const auto outcome, FindOutcome(path_, intent, shard));
-        if (!outcome.has_value()) waiting.insert(CommittedAtUs(intent));
+        if (!outcome.has_value()) waiting.insert(CommittedAt(intent));
       }
     }
     meta::JobRecords jobs;
@@ -168,11 +169,11 @@ class Repairer {
       for (const auto& [name, record] : *known) {
         const meta::JobSpan& span = record.last;
         const bool has_part = std::binary_search(span.shards.begin(), span.shards.end(), shard);
-        if (!has_part || waiting.contains(span.committed_at_us)) continue;
+        if (!has_part || waiting.contains(span.committed_at)) continue;
         meta::JobRecord& job = jobs[name];
         if (job.last.number > span.number) continue;
-        job.last = {span.number, kNoSerial, kNoSerial, span.committed_at_us, span.shards};
-        job.applied_at_us = record.applied_at_us;
+        job.last = {span.number, kNoSerial, kNoSerial, span.committed_at, span.shards};
+        job.applied_at = record.applied_at;
       }
     }
     return jobs;

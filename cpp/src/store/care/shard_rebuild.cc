@@ -70,12 +70,12 @@ class ShardRebuild {
     report_.problems.push_back(std::move(problem));
   }
 
-  // Subtracts the leaps of the clock from noted_us_, because times of generations are noted without
-  // leaps.
+  // Sets noted_ by the leaps of the clock, if these are known.
   void NoteLeaps() {
     LeapRecord clock;
     for (const auto& [key, value] : records_.kept) {
-      if (key == meta::ClockKey() && meta::Decode(value, &clock)) noted_us_ -= clock.leaps_us;
+      if (key == meta::ClockKey() && meta::Decode(value, &clock))
+        noted_ = NotedTimeOf(now_, clock.leaps);
     }
   }
 
@@ -96,7 +96,7 @@ class ShardRebuild {
                                     shard_});
         continue;
       }
-      chosen_[id] = slab.record.value_or(environment_.NewSlabRecord(id, noted_us_));
+      chosen_[id] = slab.record.value_or(environment_.NewSlabRecord(id, noted_));
       last[id.retention_class] = std::max(last[id.retention_class], id.generation);
       if (!slab.record.has_value()) Note(id, "its record is lost: it counts as made just now");
     }
@@ -104,7 +104,7 @@ class ShardRebuild {
       const bool is_last = last[id.retention_class] == id.generation;
       if (is_last || record.state == meta::SlabState::kReadOnly) continue;
       record.state = meta::SlabState::kReadOnly;
-      record.sealed_at_us = noted_us_;
+      record.sealed_at = noted_;
     }
     Serial now = records_.state.value_or(meta::CommitState{}).serial;
     for (const auto& [id, record] : chosen_) now = std::max(now, record.begun_at);
@@ -116,7 +116,7 @@ class ShardRebuild {
           newest != chosen_.end() && newest->second.state == meta::SlabState::kCurrent;
       const SlabId id{shard_, retention_class, generation.Next()};
       if (has_current) continue;
-      chosen_[id] = environment_.NewSlabRecord(id, noted_us_);
+      chosen_[id] = environment_.NewSlabRecord(id, noted_);
       chosen_[id].begun_at = now;
     }
   }
@@ -263,7 +263,7 @@ class ShardRebuild {
   Status WriteShardRecords() {
     meta::CommitState state = records_.state.value_or(meta::CommitState{});
     if (!records_.state.has_value()) {
-      state.clock_us = now_us_;
+      state.assigned_timestamp = TimestampAt(now_);
       state.serial = serial_max_.Next(kSerialMargin);
       report_.problems.push_back({"the number of its last commit is lost: it goes on with " +
                                       std::to_string(state.serial.Next().value()),
@@ -319,8 +319,8 @@ class ShardRebuild {
   const meta::JobRecords& jobs_;
   const std::function<void(std::uint64_t)>& advance_;
   const InterruptCheck& interrupted_;
-  const std::int64_t now_us_ = SystemClockUs();
-  std::int64_t noted_us_ = now_us_;  // the present, as records of generations note it
+  const WallTime now_ = ReadWallClock();
+  NotedTime noted_ = NotedTimeOf(now_, {});  // the present, as records of generations note it
 
   ShardRecords records_;
   std::map<SlabId, meta::SlabRecord> chosen_;

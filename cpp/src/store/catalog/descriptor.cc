@@ -1,6 +1,7 @@
 #include "store/catalog/descriptor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 
 #include "base/bytes/coding.h"
@@ -50,7 +51,7 @@ std::uint64_t ReadNumber(std::string_view content, bool* ok) {
 RetentionClass ReadRetention(std::string_view content, bool* ok) {
   Decoder decoder(content);
   RetentionClass result;
-  result.age_us = static_cast<std::int64_t>(decoder.Varint());
+  result.age = std::chrono::microseconds(decoder.Varint());
   result.filter = decoder.Prefixed();
   if (!decoder.Finished()) *ok = false;
   return result;
@@ -66,7 +67,7 @@ bool ReadField(std::uint8_t field, std::string_view content, Descriptor* out) {
       std::copy(content.begin(), content.end(), out->id.begin());
       return true;
     case kCreatedAt:
-      out->created_at_us = static_cast<std::int64_t>(ReadNumber(content, &ok));
+      out->created_at = TimeAt<WallTime>(static_cast<std::int64_t>(ReadNumber(content, &ok)));
       return ok;
     case kShards:
       schema.shards = static_cast<std::uint32_t>(ReadNumber(content, &ok));
@@ -167,11 +168,14 @@ std::string ShowThresholds(const std::vector<std::uint32_t>& thresholds) {
 std::string ShowRetention(const std::vector<RetentionClass>& classes) {
   std::vector<std::string> items;
   for (const RetentionClass& item : classes) {
-    std::string limits = item.age_us == 0 ? "" : std::to_string(item.age_us) + " µs";
+    std::string limits =
+        item.age == item.age.zero() ? "" : std::to_string(item.age.count()) + " µs";
     if (item.bytes_max > 0) {
       limits += (limits.empty() ? "" : ", ") + std::to_string(item.bytes_max) + " bytes";
     }
-    if (item.rotate_us > 0) limits += ", rotated every " + std::to_string(item.rotate_us) + " µs";
+    if (item.rotation_period > item.rotation_period.zero()) {
+      limits += ", rotated every " + std::to_string(item.rotation_period.count()) + " µs";
+    }
     items.push_back(item.filter + ": " + (limits.empty() ? "keep" : limits));
   }
   return Show(items);
@@ -183,7 +187,8 @@ std::string EncodeDescriptor(const Descriptor& descriptor) {
   const Schema& schema = descriptor.schema;
   std::string body;
   AppendField(&body, kId, std::string(descriptor.id.begin(), descriptor.id.end()));
-  AppendNumberField(&body, kCreatedAt, static_cast<std::uint64_t>(descriptor.created_at_us));
+  AppendNumberField(&body, kCreatedAt,
+                    static_cast<std::uint64_t>(MicrosecondsOf(descriptor.created_at)));
   AppendNumberField(&body, kShards, schema.shards);
   AppendNumberField(&body, kLayout, static_cast<std::uint64_t>(schema.layout));
   AppendNumberField(&body, kTimestampBytes, schema.timestamp_bytes);
@@ -193,7 +198,7 @@ std::string EncodeDescriptor(const Descriptor& descriptor) {
   }
   for (const RetentionClass& item : schema.retention) {
     std::string content;
-    AppendVarint(&content, static_cast<std::uint64_t>(item.age_us));
+    AppendVarint(&content, static_cast<std::uint64_t>(item.age.count()));
     AppendPrefixed(&content, item.filter);
     AppendField(&body, kRetention, content);
   }
@@ -254,7 +259,7 @@ Result<Descriptor> MakeDescriptor(const SchemaRequest& request) {
   std::random_device random;
   std::generate(descriptor.id.begin(), descriptor.id.end(),
                 [&] { return static_cast<std::uint8_t>(random()); });
-  descriptor.created_at_us = SystemClockUs();
+  descriptor.created_at = ReadWallClock();
   return descriptor;
 }
 

@@ -8,13 +8,14 @@
 #include "topicdb/options.h"
 #include "topicdb/status.h"
 #include "topicdb/types/iterator.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
 // What the file TOPICDB says.
 struct Descriptor {
   DatabaseId id{};
-  std::int64_t created_at_us = 0;
+  WallTime created_at;
   Schema schema;
 };
 

@@ -1,6 +1,7 @@
 #include "store/catalog/maintenance.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 
@@ -9,6 +10,8 @@
 namespace topicdb {
 
 namespace {
+
+using std::chrono::microseconds;
 
 std::uint64_t Part(std::uint64_t whole, double share) {
   return static_cast<std::uint64_t>(static_cast<double>(whole) * share);
@@ -19,8 +22,8 @@ std::uint64_t OfOpenShards(std::uint64_t bytes, const MaintenanceLimits& all) {
   return Part(bytes, static_cast<double>(all.open_shards) / all.shards);
 }
 
-bool IsTooOld(const RetentionClass& limits, const SlabInfo& slab, std::int64_t now_us) {
-  return limits.age_us > 0 && now_us - *slab.sealed_at_us >= limits.age_us;
+bool IsTooOld(const RetentionClass& limits, const SlabInfo& slab, WallTime now) {
+  return limits.age > microseconds(0) && now - *slab.sealed_at >= limits.age;
 }
 
 std::uint64_t BytesOf(const SlabUsage& usage) {
@@ -35,10 +38,10 @@ void BoundByFollowing(std::vector<SlabUsage>* slabs) {
   const SlabInfo* next = nullptr;
   for (auto usage = slabs->rbegin(); usage != slabs->rend(); ++usage) {
     SlabInfo& slab = usage->slab;
-    if (!slab.sealed_at_us.has_value()) continue;
+    if (!slab.sealed_at.has_value()) continue;
     const bool follows = next != nullptr && next->id.shard == slab.id.shard &&
                          next->id.retention_class == slab.id.retention_class;
-    if (follows) slab.sealed_at_us = std::min(*slab.sealed_at_us, *next->sealed_at_us);
+    if (follows) slab.sealed_at = std::min(*slab.sealed_at, *next->sealed_at);
     next = &slab;
   }
 }
@@ -52,10 +55,9 @@ class Chooser {
       class_bytes_[slab.slab.id.retention_class] += BytesOf(slab);
       disk_bytes_ -= std::min(disk_bytes_, slab.garbage_bytes);
     }
-    std::erase_if(slabs_, [](const SlabUsage& usage) { return !usage.slab.sealed_at_us; });
+    std::erase_if(slabs_, [](const SlabUsage& usage) { return !usage.slab.sealed_at; });
     std::sort(slabs_.begin(), slabs_.end(), [](const SlabUsage& a, const SlabUsage& b) {
-      return std::pair(*a.slab.sealed_at_us, a.slab.id) <
-             std::pair(*b.slab.sealed_at_us, b.slab.id);
+      return std::pair(*a.slab.sealed_at, a.slab.id) < std::pair(*b.slab.sealed_at, b.slab.id);
     });
   }
 
@@ -86,10 +88,11 @@ class Chooser {
 
 }  // namespace
 
-std::int64_t RotationPeriodUs(const RetentionClass& limits) {
-  if (limits.rotate_us > 0) return limits.rotate_us;
-  if (HasOnlyKeepLast(limits)) return kKeepLastRotateUs;
-  return limits.age_us == 0 ? 0 : std::max<std::int64_t>(limits.age_us / kGenerationsOfAClass, 1);
+microseconds RotationPeriod(const RetentionClass& limits) {
+  if (limits.rotation_period > microseconds(0)) return limits.rotation_period;
+  if (HasOnlyKeepLast(limits)) return kKeepLastRotationPeriod;
+  if (limits.age == microseconds(0)) return microseconds(0);
+  return std::max(limits.age / kGenerationsOfAClass, microseconds(1));
 }
 
 // The quota belongs to the handle, so it is not divided among the shards that are open.
@@ -99,10 +102,10 @@ bool IsOverQuota(const MaintenanceLimits& all, std::uint64_t disk_bytes) {
 }
 
 bool IsRotationDue(const RetentionClass& limits, const SlabUsage& current,
-                   const MaintenanceLimits& all, std::int64_t now_us) {
+                   const MaintenanceLimits& all, WallTime now) {
   if (current.slab.messages == 0) return false;
-  const std::int64_t period_us = RotationPeriodUs(limits);
-  if (period_us > 0 && now_us - current.slab.created_at_us >= period_us) return true;
+  const microseconds period = RotationPeriod(limits);
+  if (period > microseconds(0) && now - current.slab.created_at >= period) return true;
   const auto has_share_of = [&](std::uint64_t bytes) {
     return bytes > 0 && BytesOf(current) >= bytes / all.shards / kGenerationsOfAClass;
   };
@@ -110,13 +113,13 @@ bool IsRotationDue(const RetentionClass& limits, const SlabUsage& current,
          (all.quota_trim > 0 && has_share_of(Part(all.quota_bytes, all.quota_trim)));
 }
 
-bool HasImpossibleBegin(const SlabUsage& current, std::int64_t now_us) {
-  return current.slab.created_at_us > now_us + LeapClock::kToleranceUs;
+bool HasImpossibleBegin(const SlabUsage& current, WallTime now) {
+  return current.slab.created_at > now + LeapClock::kTolerance;
 }
 
 std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<SlabUsage> slabs,
                                        const MaintenanceLimits& all, std::uint64_t disk_bytes,
-                                       std::int64_t now_us) {
+                                       WallTime now) {
   std::erase_if(slabs, [&](const SlabUsage& usage) {
     return rules.Find(usage.slab.id.retention_class) == nullptr;  // maps are kept
   });
@@ -129,7 +132,7 @@ std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<
   BoundByFollowing(&slabs);
   Chooser chooser(std::move(slabs), disk_bytes);
   chooser.Take(SlabDropReason::kAge, [&](const SlabUsage& usage) {
-    return all.may_age && !is_kept(usage) && IsTooOld(limits_of(usage), usage.slab, now_us);
+    return all.may_age && !is_kept(usage) && IsTooOld(limits_of(usage), usage.slab, now);
   });
   chooser.Take(SlabDropReason::kKeepLast, [&](const SlabUsage& usage) {
     return !is_kept(usage) && HasOnlyKeepLast(limits_of(usage));
@@ -148,18 +151,18 @@ std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<
 }
 
 Maintenance Foresee(const RetentionRules& rules, std::vector<SlabUsage> slabs,
-                    MaintenanceLimits all, std::int64_t now_us) {
+                    MaintenanceLimits all, WallTime now) {
   all.quota_bytes = 0;
   Maintenance foreseen;
   for (SlabUsage& usage : slabs) {
     const RetentionRule* const rule = rules.Find(usage.slab.id.retention_class);
     if (usage.slab.read_only || rule == nullptr) continue;
-    if (!IsRotationDue(rule->limits, usage, all, now_us)) continue;
+    if (!IsRotationDue(rule->limits, usage, all, now)) continue;
     usage.slab.read_only = true;
-    usage.slab.sealed_at_us = now_us;
+    usage.slab.sealed_at = now;
     ++foreseen.rotated;
   }
-  foreseen.dropped = ChooseDropped(rules, slabs, all, /*disk_bytes=*/0, now_us);
+  foreseen.dropped = ChooseDropped(rules, slabs, all, /*disk_bytes=*/0, now);
   PlanMerges(rules, slabs, &foreseen.dropped);
   return foreseen;
 }

@@ -3,16 +3,18 @@
 // DatabaseUpkeep does what they decide. Thread-safe, since they have no state.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
 #include "store/catalog/retention_class.h"
 #include "topicdb/types/maintenance.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
 // A class that keeps only the last messages begins a generation this often.
-inline constexpr std::int64_t kKeepLastRotateUs = std::int64_t{86'400} * 1'000'000;
+inline constexpr std::chrono::microseconds kKeepLastRotationPeriod = std::chrono::days(1);
 
 // A class that drops messages by age or by bytes divides these into this many generations.
 inline constexpr int kGenerationsOfAClass = 8;
@@ -26,9 +28,9 @@ struct MaintenanceLimits {
   bool may_age = true;            // false: it is too early to tell what is old
 };
 
-// Returns how long a generation of a class takes messages, in microseconds. Returns 0 if it takes
-// messages until somebody rotates it.
-std::int64_t RotationPeriodUs(const RetentionClass& limits);
+// Returns how long a generation of a class takes messages. Returns 0 if it takes messages until
+// somebody rotates it.
+std::chrono::microseconds RotationPeriod(const RetentionClass& limits);
 
 // Returns whether `disk_bytes` exceed the part of the quota beyond which slabs are dropped.
 bool IsOverQuota(const MaintenanceLimits& all, std::uint64_t disk_bytes);
@@ -36,12 +38,12 @@ bool IsOverQuota(const MaintenanceLimits& all, std::uint64_t disk_bytes);
 // Returns whether the current generation has had its time, or has its share of the bytes of its
 // class or of the quota. Returns false if it has no messages.
 bool IsRotationDue(const RetentionClass& limits, const SlabUsage& current,
-                   const MaintenanceLimits& all, std::int64_t now_us);
+                   const MaintenanceLimits& all, WallTime now);
 
 // Returns whether the current generation began at a time that is still in the future. The clock was
 // wrong when it began, or somebody tried out another time. Maintenance ends such a generation, so
 // that the next one begins at a better time.
-bool HasImpossibleBegin(const SlabUsage& current, std::int64_t now_us);
+bool HasImpossibleBegin(const SlabUsage& current, WallTime now);
 
 // Slabs of one class in one shard whose last messages are kept, and the slab that takes these
 // messages.
@@ -67,12 +69,12 @@ std::vector<KeepLastMerge> PlanMerges(const RetentionRules& rules,
 // slabs for it would drop too much.
 std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<SlabUsage> slabs,
                                        const MaintenanceLimits& all, std::uint64_t disk_bytes,
-                                       std::int64_t now_us);
+                                       WallTime now);
 
 // Returns what a run of maintenance would rotate and drop by these rules, as the files are now.
 // Ignores the quota. The `kept` of the result is 0, because nobody knows before the run how many
 // messages keep_last keeps.
 Maintenance Foresee(const RetentionRules& rules, std::vector<SlabUsage> slabs,
-                    MaintenanceLimits all, std::int64_t now_us);
+                    MaintenanceLimits all, WallTime now);
 
 }  // namespace topicdb

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 
 #include "base/bytes/coding.h"
 
@@ -41,11 +42,29 @@ std::int64_t ReadSigned(Decoder* decoder) {
   return static_cast<std::int64_t>(decoder->Little<std::uint64_t>());
 }
 
+template <typename Time>
+void AppendTime(std::string* out, Time time) {
+  AppendSigned(out, MicrosecondsOf(time));
+}
+
+template <typename Time>
+void ReadTime(Decoder* decoder, Time* time) {
+  *time = TimeAt<Time>(ReadSigned(decoder));
+}
+
+void AppendDuration(std::string* out, std::chrono::microseconds duration) {
+  AppendSigned(out, duration.count());
+}
+
+void ReadDuration(Decoder* decoder, std::chrono::microseconds* duration) {
+  *duration = std::chrono::microseconds(ReadSigned(decoder));
+}
+
 void AppendSpan(const JobSpan& span, std::string* bytes) {
   AppendLittle(bytes, span.number);
   AppendLittle(bytes, span.first_serial.value());
   AppendLittle(bytes, span.last_serial.value());
-  AppendSigned(bytes, span.committed_at_us);
+  AppendTime(bytes, span.committed_at);
   AppendLittle(bytes, static_cast<std::uint32_t>(span.shards.size()));
   for (const std::uint32_t shard : span.shards) AppendLittle(bytes, shard);
 }
@@ -54,7 +73,7 @@ bool ReadSpan(Decoder* decoder, JobSpan* span) {
   span->number = decoder->Little<std::uint64_t>();
   span->first_serial = Serial{decoder->Little<std::uint64_t>()};
   span->last_serial = Serial{decoder->Little<std::uint64_t>()};
-  span->committed_at_us = ReadSigned(decoder);
+  ReadTime(decoder, &span->committed_at);
   const auto shards = decoder->Little<std::uint32_t>();
   if (!decoder->ok() || shards > decoder->rest().size() / sizeof(std::uint32_t)) return false;
   span->shards.resize(shards);
@@ -169,10 +188,15 @@ bool Decode(std::string_view bytes, Identity* identity) {
   return known && decoder.Finished();
 }
 
+std::chrono::microseconds AheadOf(WallTime clock, const CommitState& state) {
+  return std::chrono::microseconds(
+      std::max<std::int64_t>(state.assigned_timestamp - TimestampAt(clock), 0));
+}
+
 std::string Encode(const CommitState& state) {
   std::string bytes = NewRecord();
   AppendLittle<std::uint64_t>(&bytes, state.serial.value());
-  AppendSigned(&bytes, state.clock_us);
+  AppendSigned(&bytes, state.assigned_timestamp);
   AppendLittle<std::uint64_t>(&bytes, state.serial_limit.value());
   return bytes;
 }
@@ -181,7 +205,7 @@ bool Decode(std::string_view bytes, CommitState* state) {
   bool known = false;
   Decoder decoder = OpenRecord(bytes, &known);
   state->serial = Serial{decoder.Little<std::uint64_t>()};
-  state->clock_us = ReadSigned(&decoder);
+  state->assigned_timestamp = ReadSigned(&decoder);
   state->serial_limit = Serial{decoder.Little<std::uint64_t>()};
   return known && decoder.Finished();
 }
@@ -189,11 +213,13 @@ bool Decode(std::string_view bytes, CommitState* state) {
 std::string Encode(const LeapRecord& record) {
   std::string bytes = NewRecord();
   bytes.append(record.at.boot.begin(), record.at.boot.end());
-  for (const std::int64_t time :
-       {record.at.boot_us, record.at.wall_us, record.leaps_us, record.unproven_us,
-        record.unproven_since_us, record.held_us, record.held_since_us}) {
-    AppendSigned(&bytes, time);
-  }
+  AppendTime(&bytes, record.at.boot_time);
+  AppendTime(&bytes, record.at.wall_time);
+  AppendDuration(&bytes, record.leaps);
+  AppendDuration(&bytes, record.unproven);
+  AppendTime(&bytes, record.unproven_since);
+  AppendDuration(&bytes, record.held);
+  AppendTime(&bytes, record.held_since);
   return bytes;
 }
 
@@ -202,11 +228,13 @@ bool Decode(std::string_view bytes, LeapRecord* record) {
   Decoder decoder = OpenRecord(bytes, &known);
   const std::string_view boot = decoder.Bytes(record->at.boot.size());
   std::copy(boot.begin(), boot.end(), record->at.boot.begin());
-  for (std::int64_t* time :
-       {&record->at.boot_us, &record->at.wall_us, &record->leaps_us, &record->unproven_us,
-        &record->unproven_since_us, &record->held_us, &record->held_since_us}) {
-    *time = ReadSigned(&decoder);
-  }
+  ReadTime(&decoder, &record->at.boot_time);
+  ReadTime(&decoder, &record->at.wall_time);
+  ReadDuration(&decoder, &record->leaps);
+  ReadDuration(&decoder, &record->unproven);
+  ReadTime(&decoder, &record->unproven_since);
+  ReadDuration(&decoder, &record->held);
+  ReadTime(&decoder, &record->held_since);
   return known && decoder.Finished();
 }
 
@@ -215,8 +243,8 @@ std::string Encode(const SlabRecord& record) {
   AppendLittle<std::uint8_t>(&bytes, static_cast<std::uint8_t>(record.state));
   AppendLittle<std::uint8_t>(&bytes, static_cast<std::uint8_t>(record.layout));
   AppendLittle<std::uint8_t>(&bytes, record.timestamp_bytes);
-  AppendSigned(&bytes, record.created_at_us);
-  AppendSigned(&bytes, record.sealed_at_us);
+  AppendTime(&bytes, record.created_at);
+  AppendTime(&bytes, record.sealed_at);
   const bool has_begun_at = record.begun_at != kNoSerial;
   if (record.keep_last > 0 || has_begun_at) AppendLittle(&bytes, record.keep_last);
   if (has_begun_at) AppendLittle(&bytes, record.begun_at.value());
@@ -231,8 +259,8 @@ bool Decode(std::string_view bytes, SlabRecord* record) {
   record->state = static_cast<SlabState>(state);
   record->layout = static_cast<LayoutKind>(layout);
   record->timestamp_bytes = decoder.Little<std::uint8_t>();
-  record->created_at_us = ReadSigned(&decoder);
-  record->sealed_at_us = ReadSigned(&decoder);
+  ReadTime(&decoder, &record->created_at);
+  ReadTime(&decoder, &record->sealed_at);
   record->keep_last = decoder.rest().empty() ? 0 : decoder.Little<std::uint32_t>();
   record->begun_at = decoder.rest().empty() ? kNoSerial : Serial{decoder.Little<std::uint64_t>()};
   return known && decoder.Finished() && state >= 1 &&
@@ -285,7 +313,7 @@ bool Decode(std::string_view bytes, SlabCounters* counters) {
 
 std::string Encode(const JobRecord& record) {
   std::string bytes = NewRecord();
-  AppendSigned(&bytes, record.applied_at_us);
+  AppendTime(&bytes, record.applied_at);
   AppendLittle(&bytes, record.messages);
   AppendLittle(&bytes, record.malformed);
   AppendSpan(record.last, &bytes);
@@ -296,7 +324,7 @@ std::string Encode(const JobRecord& record) {
 bool Decode(std::string_view bytes, JobRecord* record) {
   bool known = false;
   Decoder decoder = OpenRecord(bytes, &known);
-  record->applied_at_us = ReadSigned(&decoder);
+  ReadTime(&decoder, &record->applied_at);
   record->messages = decoder.Little<std::uint64_t>();
   record->malformed = decoder.Little<std::uint64_t>();
   bool sound = ReadSpan(&decoder, &record->last);
@@ -414,7 +442,7 @@ std::string Encode(const DropRecord& record) {
   std::string bytes = NewRecord();
   AppendPrefixed(&bytes, record.retention_class);
   AppendLittle(&bytes, record.generation.value());
-  AppendSigned(&bytes, record.dropped_at_us);
+  AppendTime(&bytes, record.dropped_at);
   AppendSigned(&bytes, record.last_timestamp);
   for (const DropRecord::Part& part : record.parts) {
     AppendPrefixed(&bytes, part.filter);
@@ -436,7 +464,7 @@ bool Decode(std::string_view key, std::string_view bytes, DropRecord* record) {
   Decoder decoder = OpenRecord(bytes, &known);
   record->retention_class = decoder.Prefixed();
   record->generation = Generation{decoder.Little<std::uint32_t>()};
-  record->dropped_at_us = ReadSigned(&decoder);
+  ReadTime(&decoder, &record->dropped_at);
   record->last_timestamp = ReadSigned(&decoder);
   record->parts.clear();
   while (known && decoder.ok() && !decoder.rest().empty()) {

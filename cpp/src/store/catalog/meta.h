@@ -18,6 +18,7 @@
 // all of it with checksums.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -32,6 +33,7 @@
 #include "topicdb/types/iterator.h"
 #include "topicdb/types/numbers.h"
 #include "topicdb/types/ranges.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb::meta {
 
@@ -125,12 +127,14 @@ bool Decode(std::string_view bytes, Identity* identity);
 
 // The numbers with which the next commit continues.
 struct CommitState {
-  Serial serial;               // of the last commit
-  std::int64_t clock_us = -1;  // the last timestamp that was assigned
+  Serial serial;                         // of the last commit
+  std::int64_t assigned_timestamp = -1;  // the last one that was assigned; -1: none was
   // Commits that the log does not have (Durability::kNone) may have used serials up to this one.
   // After a crash, the shard continues numbering behind it.
   Serial serial_limit;
 };
+// Returns how far the last assigned timestamp is ahead of a clock; 0 if it is behind.
+std::chrono::microseconds AheadOf(WallTime clock, const CommitState& state);
 std::string Encode(const CommitState& state);
 bool Decode(std::string_view bytes, CommitState* state);
 
@@ -148,9 +152,9 @@ struct SlabRecord {
   SlabState state = SlabState::kCurrent;
   LayoutKind layout = LayoutKind::kSkipstream;
   std::uint8_t timestamp_bytes = 8;
-  std::int64_t created_at_us = 0;  // a time as LeapClock notes it
-  std::int64_t sealed_at_us = 0;   // the same; 0 while the slab is current
-  std::uint32_t keep_last = 0;     // as in SlabInfo
+  NotedTime created_at;
+  NotedTime sealed_at;          // zero while the slab is current
+  std::uint32_t keep_last = 0;  // as in SlabInfo
   // The shard's last commit when the slab began. Also kNoSerial for slabs that were made before
   // this was noted. Readers read the slabs of all classes in this order.
   Serial begun_at = kNoSerial;
@@ -182,21 +186,21 @@ struct JobSpan {
   std::uint64_t number = 0;
   Serial first_serial;
   Serial last_serial;
-  std::int64_t committed_at_us = 0;   // the same in all shards
+  WallTime committed_at;              // the same in all shards
   std::vector<std::uint32_t> shards;  // sorted
   bool operator==(const JobSpan&) const = default;
 };
 
 // A shard remembers a job without a sequence for this long.
-inline constexpr std::int64_t kJobMemoryUs = std::int64_t{7} * 24 * 3'600 * 1'000'000;
-// A job is hidden from readers for at most this long. This is less than kJobMemoryUs, so that no
+inline constexpr std::chrono::microseconds kJobMemory = std::chrono::days(7);
+// A job is hidden from readers for at most this long. This is less than kJobMemory, so that no
 // shard has forgotten the job by then.
-inline constexpr std::int64_t kJobHiddenMaxUs = std::int64_t{6} * 24 * 3'600 * 1'000'000;
+inline constexpr std::chrono::microseconds kJobHiddenMax = std::chrono::days(6);
 
 // The last applied job of a sequence of jobs.
 struct JobRecord {
   JobSpan last;
-  std::int64_t applied_at_us = 0;
+  WallTime applied_at;
   std::uint64_t messages = 0;   // in this shard
   std::uint64_t malformed = 0;  // messages that the whole job has left out
   // Earlier jobs of the sequence, the oldest first, because another shard may be behind. These are
@@ -230,7 +234,7 @@ struct DropRecord {
   Serial serial;  // of the commit that dropped it
   std::string retention_class;
   Generation generation;
-  std::int64_t dropped_at_us = 0;
+  WallTime dropped_at;
   std::int64_t last_timestamp = 0;  // of its messages
   std::vector<Part> parts;
   bool operator==(const DropRecord&) const = default;

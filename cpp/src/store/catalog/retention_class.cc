@@ -1,6 +1,7 @@
 #include "store/catalog/retention_class.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace topicdb {
 
@@ -15,10 +16,10 @@ Result<Filter> ParseFilter(const RetentionClass& given) {
 }
 
 Status CheckLimits(const RetentionClass& given) {
-  if (given.age_us < 0) {
+  if (given.age < given.age.zero()) {
     return SchemaFault("retention: the age of '" + given.filter + "' is negative");
   }
-  if (given.rotate_us < 0) {
+  if (given.rotation_period < given.rotation_period.zero()) {
     return SchemaFault("retention: the time after which '" + given.filter +
                        "' rotates is negative");
   }
@@ -59,16 +60,17 @@ bool IsImplicit(const RetentionClass& limits) {
   return limits == RetentionClass{std::string(kEverythingElse)};
 }
 
-// Returns the larger of two limits, of which 0 stands for no limit.
-template <typename Limit>
-Limit Laxer(Limit a, Limit b) {
-  return a == 0 || b == 0 ? 0 : std::max(a, b);
+constexpr std::chrono::microseconds kNone{0};
+
+// Returns the larger of two limits, of which kNone stands for no limit.
+std::chrono::microseconds Laxer(std::chrono::microseconds a, std::chrono::microseconds b) {
+  return a == kNone || b == kNone ? kNone : std::max(a, b);
 }
 
 }  // namespace
 
 bool HasOnlyKeepLast(const RetentionClass& limits) {
-  return limits.keep_last > 0 && limits.age_us == 0 && limits.bytes_max == 0;
+  return limits.keep_last > 0 && limits.age == kNone && limits.bytes_max == 0;
 }
 
 bool AreSameClasses(std::vector<RetentionClass> a, std::vector<RetentionClass> b) {
@@ -154,17 +156,19 @@ void RetentionRules::LimitRetired() {
     for (const RetentionRule& now : live_) {
       const bool is_last = &now == &live_.back();  // it takes topics that its filter does not match
       if (!is_last && !now.filter.Intersects(rule.filter)) continue;
-      const std::int64_t age_us = now.limits.age_us;
+      const std::chrono::microseconds age = now.limits.age;
       if (!HasOnlyKeepLast(now.limits)) {
-        limits.age_us = has_age ? Laxer(limits.age_us, age_us) : age_us;
+        limits.age = has_age ? Laxer(limits.age, age) : age;
         has_age = true;
       }
       limits.keep_last = std::max(limits.keep_last, now.limits.keep_last);
       if (now.filter.Covers(rule.filter)) break;  // no topic goes on to later ones
     }
-    if (has_age && limits.age_us == 0) limits.keep_last = 0;  // all is kept
+    if (has_age && limits.age == kNone) limits.keep_last = 0;  // all is kept
     limits.filter = rule.limits.filter;
-    limits.rotate_us = limits.age_us == 0 && limits.keep_last == 0 ? 0 : rule.limits.rotate_us;
+    if (limits.age != kNone || limits.keep_last > 0) {
+      limits.rotation_period = rule.limits.rotation_period;
+    }
     rule.limits = limits;
   }
 }

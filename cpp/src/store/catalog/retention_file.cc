@@ -1,6 +1,7 @@
 #include "store/catalog/retention_file.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/bytes/checked_record.h"
 #include "base/bytes/coding.h"
@@ -27,9 +28,9 @@ void AppendRules(std::string* out, const std::vector<RetentionRule>& rules, std:
   AppendVarint(out, rules.size());
   for (const RetentionRule& rule : rules) {
     AppendVarint(out, rule.id.value());
-    AppendVarint(out, static_cast<std::uint64_t>(rule.limits.age_us));
+    AppendVarint(out, static_cast<std::uint64_t>(rule.limits.age.count()));
     AppendVarint(out, rule.limits.bytes_max);
-    AppendVarint(out, static_cast<std::uint64_t>(rule.limits.rotate_us));
+    AppendVarint(out, static_cast<std::uint64_t>(rule.limits.rotation_period.count()));
     if (format != kWithoutKeepLast) AppendVarint(out, rule.limits.keep_last);
     AppendPrefixed(out, rule.limits.filter);
   }
@@ -41,9 +42,9 @@ std::vector<RetentionRule> ReadRules(Decoder* decoder, std::uint8_t format) {
   for (std::uint64_t i = 0; decoder->ok() && i < count; ++i) {
     RetentionRule rule;
     rule.id = RetentionClassId{static_cast<std::uint32_t>(decoder->Varint())};
-    rule.limits.age_us = static_cast<std::int64_t>(decoder->Varint());
+    rule.limits.age = std::chrono::microseconds(decoder->Varint());
     rule.limits.bytes_max = decoder->Varint();
-    rule.limits.rotate_us = static_cast<std::int64_t>(decoder->Varint());
+    rule.limits.rotation_period = std::chrono::microseconds(decoder->Varint());
     if (format != kWithoutKeepLast) {
       rule.limits.keep_last = static_cast<std::uint32_t>(decoder->Varint());
     }

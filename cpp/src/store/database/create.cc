@@ -75,7 +75,8 @@ Status StoreLimits(const std::string& path, const RetentionRules& rules) {
   const std::vector<RetentionClass> classes = rules.classes();
   const bool have_more_than_ages =
       std::any_of(classes.begin(), classes.end(), [](const RetentionClass& limits) {
-        return limits.bytes_max > 0 || limits.rotate_us > 0 || limits.keep_last > 0;
+        return limits.bytes_max > 0 || limits.rotation_period > limits.rotation_period.zero() ||
+               limits.keep_last > 0;
       });
   return have_more_than_ages ? StoreRetention(path, rules) : RemoveRetention(path);
 }

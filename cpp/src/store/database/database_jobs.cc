@@ -14,14 +14,14 @@ namespace {
 
 // Returns what the tasks have staged for one shard.
 Result<StagedMessages> StagedFor(const std::string& path, const JobIntent& intent,
-                                 std::int64_t pending_since_us, std::uint32_t shard) {
+                                 WallTime pending_since, std::uint32_t shard) {
   StagedMessages staged;
   staged.directory = JobDirectory(path, intent.job);
   staged.sequence = intent.sequence;
   staged.number = intent.number;
   staged.malformed = intent.malformed;
-  staged.committed_at_us = CommittedAtUs(intent);
-  staged.pending_since_us = pending_since_us;
+  staged.committed_at = CommittedAt(intent);
+  staged.pending_since = pending_since;
   staged.shards = intent.shards;
   for (const std::string& name : intent.files) {
     TOPICDB_ASSIGN_OR_RETURN(StagedFile file, LoadStagedFile(staged.directory, name));
@@ -52,13 +52,13 @@ Status DatabaseJobs::Apply() {
       if (!concerns) continue;
       TOPICDB_ASSIGN_OR_RETURN(const auto outcome, FindOutcome(path, intent, shard->index()));
       if (outcome.has_value()) continue;
-      TOPICDB_RETURN_IF_ERROR(ApplyTo(shard.get(), intent, CommittedAtUs(intents.front())));
+      TOPICDB_RETURN_IF_ERROR(ApplyTo(shard.get(), intent, CommittedAt(intents.front())));
     }
   }
   return Status::Ok();
 }
 
-Status DatabaseJobs::ApplyTo(Shard* shard, const JobIntent& intent, std::int64_t pending_since_us) {
+Status DatabaseJobs::ApplyTo(Shard* shard, const JobIntent& intent, WallTime pending_since) {
   const std::string& path = environment_->database_path;
   // The staged files may be gone: whoever committed the job twice may have removed them when the
   // first of the two intents was applied.
@@ -67,7 +67,7 @@ Status DatabaseJobs::ApplyTo(Shard* shard, const JobIntent& intent, std::int64_t
     return WriteOutcome(path, intent, shard->index(), {applied->last_serial, /*repeated=*/true});
   }
   TOPICDB_ASSIGN_OR_RETURN(const StagedMessages staged,
-                           StagedFor(path, intent, pending_since_us, shard->index()));
+                           StagedFor(path, intent, pending_since, shard->index()));
   ShardCommit commit;
   commit.durability = Durability::kDisk;
   commit.staged = &staged;
@@ -86,7 +86,7 @@ Status DatabaseJobs::Start() {
   }
   const auto shards = shards_.All();
   TOPICDB_RETURN_IF_ERROR(SweepJobs(
-      path, shards.empty() ? SystemClockUs() : shards.front()->clock().Look().timestamp_us));
+      path, shards.empty() ? ReadWallClock() : shards.front()->clock().Look().believed_time));
   TOPICDB_ASSIGN_OR_RETURN(watcher_, JobWatcher::Start(JobsDirectory(path), [this] {
                              if (closing_.load()) return;
                              Apply().IgnoreError();  // the next opening tells what is wrong

@@ -10,6 +10,7 @@
 #include "store/database/job_watcher.h"
 #include "store/database/open_shards.h"
 #include "store/job/job_files.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -36,9 +37,9 @@ class DatabaseJobs {
   Mutex& mutex() TOPICDB_RETURN_CAPABILITY(mutex_) { return mutex_; }
 
  private:
-  // Applies an intent to a shard and writes the outcome. `pending_since_us` is when the oldest job
+  // Applies an intent to a shard and writes the outcome. `pending_since` is when the oldest job
   // was committed that has not been applied everywhere.
-  Status ApplyTo(Shard* shard, const JobIntent& intent, std::int64_t pending_since_us)
+  Status ApplyTo(Shard* shard, const JobIntent& intent, WallTime pending_since)
       TOPICDB_REQUIRES(mutex_);
 
   const std::shared_ptr<const ShardEnvironment> environment_;

@@ -13,11 +13,11 @@ namespace {
 
 // Returns what users are told of a slab of `view`. Its times are those that the clock would have
 // shown then if it had been set as it is now.
-SlabInfo InfoOf(const ShardView& view, const SlabView& slab, std::int64_t leaps_us) {
+SlabInfo InfoOf(const ShardView& view, const SlabView& slab, std::chrono::microseconds leaps) {
   SlabInfo info = slab.slab->Info(view.ClassFilterOf(slab.slab->id()));
   info.read_only = slab.read_only;
-  info.created_at_us += leaps_us;
-  if (slab.read_only) info.sealed_at_us = slab.sealed_at_us + leaps_us;
+  info.created_at = WallTimeOf(slab.slab->record().created_at, leaps);
+  if (slab.read_only) info.sealed_at = WallTimeOf(slab.sealed_at, leaps);
   return info;
 }
 
@@ -50,9 +50,9 @@ Status DatabaseUpkeep::Rotate(const std::optional<std::string>& retention_class,
 std::vector<SlabInfo> DatabaseUpkeep::Slabs() const {
   std::vector<SlabInfo> slabs;
   for (const ShardMoment& moment : shards_.Moments()) {
-    const std::int64_t leaps_us = moment.shard->clock().Look().leaps_us;
+    const std::chrono::microseconds leaps = moment.shard->clock().Look().leaps;
     for (const SlabView& slab : moment.view->slabs()) {
-      slabs.push_back(InfoOf(*moment.view, slab, leaps_us));
+      slabs.push_back(InfoOf(*moment.view, slab, leaps));
     }
   }
   return slabs;
@@ -76,7 +76,7 @@ Result<Maintenance> DatabaseUpkeep::SetRetention(const std::vector<RetentionClas
   TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> usage, Usage(reading));
   MaintenanceLimits all = LimitsNow();
   all.may_age = MayAge(reading);
-  Maintenance foreseen = Foresee(rules, std::move(usage), all, reading.wall_us);
+  Maintenance foreseen = Foresee(rules, std::move(usage), all, reading.wall_time);
   if (dry_run) return foreseen;
   // From here on the new rules hold. A shard that does not adopt them now does so when it is next
   // opened.
@@ -91,10 +91,10 @@ Result<Maintenance> DatabaseUpkeep::SetRetention(const std::vector<RetentionClas
 Result<std::vector<SlabUsage>> DatabaseUpkeep::Usage(const ClockReading& now) const {
   std::vector<SlabUsage> slabs;
   for (const ShardMoment& moment : shards_.Moments()) {
-    const std::int64_t leaps_us = moment.shard->clock().Look(now).leaps_us;
+    const std::chrono::microseconds leaps = moment.shard->clock().Look(now).leaps;
     for (const SlabView& slab : moment.view->slabs()) {
       SlabUsage& usage = slabs.emplace_back();
-      usage.slab = InfoOf(*moment.view, slab, leaps_us);
+      usage.slab = InfoOf(*moment.view, slab, leaps);
       moment.shard->MeasureSlab(*slab.slab, &usage);
     }
   }
@@ -169,17 +169,17 @@ Status DatabaseUpkeep::Drop(const std::vector<SlabUsage>& slabs, const Interrupt
   return status;
 }
 
-Result<std::vector<SlabInfo>> DatabaseUpkeep::Expire(std::optional<std::int64_t> as_if_us,
+Result<std::vector<SlabInfo>> DatabaseUpkeep::Expire(std::optional<WallTime> as_if,
                                                      const InterruptCheck& interrupted) {
   const MutexLock lock(mutex_);
   const ClockReading reading = ReadClocks();
-  const std::int64_t now_us = as_if_us.value_or(reading.wall_us);
+  const WallTime now = as_if.value_or(reading.wall_time);
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabUsage> usage, Usage(reading));
   MaintenanceLimits all = LimitsNow();
-  all.may_age = as_if_us.has_value() || MayAge(reading);
+  all.may_age = as_if.has_value() || MayAge(reading);
   all.quota_bytes = 0;  // nothing is asked but ages
   Maintenance done;
-  done.dropped = ChooseDropped(*environment_->rules(), usage, all, /*disk_bytes=*/0, now_us);
+  done.dropped = ChooseDropped(*environment_->rules(), usage, all, /*disk_bytes=*/0, now);
   std::erase_if(done.dropped,
                 [](const DroppedSlab& slab) { return slab.reason != SlabDropReason::kAge; });
   TOPICDB_RETURN_IF_ERROR(Drop(usage, interrupted, &done));
@@ -188,9 +188,9 @@ Result<std::vector<SlabInfo>> DatabaseUpkeep::Expire(std::optional<std::int64_t>
   return slabs;
 }
 
-Result<Maintenance> DatabaseUpkeep::Maintain(std::optional<std::int64_t> as_if_us,
+Result<Maintenance> DatabaseUpkeep::Maintain(std::optional<WallTime> as_if,
                                              const InterruptCheck& interrupted) {
-  TOPICDB_ASSIGN_OR_RETURN(Maintenance done, MaintainSlabs(as_if_us, interrupted));
+  TOPICDB_ASSIGN_OR_RETURN(Maintenance done, MaintainSlabs(as_if, interrupted));
   // This holds no lock, because large files take long, and garbage has no effect on which slabs
   // there are.
   for (const auto& shard : shards_.All()) {
@@ -200,15 +200,15 @@ Result<Maintenance> DatabaseUpkeep::Maintain(std::optional<std::int64_t> as_if_u
   return done;
 }
 
-Result<Maintenance> DatabaseUpkeep::MaintainSlabs(std::optional<std::int64_t> as_if_us,
+Result<Maintenance> DatabaseUpkeep::MaintainSlabs(std::optional<WallTime> as_if,
                                                   const InterruptCheck& interrupted) {
   const MutexLock lock(mutex_);
   const auto rules = environment_->rules();
   MaintenanceLimits all = LimitsNow();
   // All comparisons use one reading of the clock, because it may leap in between.
   const ClockReading reading = ReadClocks();
-  const std::int64_t now_us = as_if_us.value_or(reading.wall_us);
-  all.may_age = as_if_us.has_value() || MayAge(reading);
+  const WallTime now = as_if.value_or(reading.wall_time);
+  all.may_age = as_if.has_value() || MayAge(reading);
   for (const auto& shard : shards_.All()) TOPICDB_RETURN_IF_ERROR(shard->SaveClock());
   Maintenance done;
   TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> slabs, Usage(reading));
@@ -216,11 +216,11 @@ Result<Maintenance> DatabaseUpkeep::MaintainSlabs(std::optional<std::int64_t> as
     const SlabId& id = usage.slab.id;
     const RetentionRule* const rule = rules->Find(id.retention_class);
     if (usage.slab.read_only || rule == nullptr) continue;
-    const bool is_due = IsRotationDue(rule->limits, usage, all, now_us) ||
-                        (!as_if_us.has_value() && HasImpossibleBegin(usage, now_us));
+    const bool is_due = IsRotationDue(rule->limits, usage, all, now) ||
+                        (!as_if.has_value() && HasImpossibleBegin(usage, now));
     if (!is_due) continue;
     TOPICDB_ASSIGN_OR_RETURN(const auto shard, shards_.Find(id.shard));
-    TOPICDB_RETURN_IF_ERROR(shard->Rotate(id.retention_class, as_if_us));
+    TOPICDB_RETURN_IF_ERROR(shard->Rotate(id.retention_class, as_if));
     ++done.rotated;
   }
   const bool reclaims = IsOverQuota(all, MeasureDiskBytes());
@@ -233,7 +233,7 @@ Result<Maintenance> DatabaseUpkeep::MaintainSlabs(std::optional<std::int64_t> as
   if (done.rotated > 0 || reclaims) {
     TOPICDB_ASSIGN_OR_RETURN(slabs, Usage(reading));
   }
-  done.dropped = ChooseDropped(*rules, slabs, all, MeasureDiskBytes(), now_us);
+  done.dropped = ChooseDropped(*rules, slabs, all, MeasureDiskBytes(), now);
   TOPICDB_RETURN_IF_ERROR(Drop(slabs, interrupted, &done));
   return done;
 }
@@ -242,16 +242,16 @@ void DatabaseUpkeep::Start(std::chrono::microseconds interval) {
   if (interval.count() == 0) return;
   janitor_ = std::make_unique<Janitor>(interval, [this] {
     if (closing_.load()) return;
-    const std::int64_t now_us = SystemClockUs();
-    Note(now_us, Maintain(std::nullopt, {}));
+    const WallTime now = ReadWallClock();
+    Note(now, Maintain(std::nullopt, {}));
   });
 }
 
-void DatabaseUpkeep::Note(std::int64_t now_us, const Result<Maintenance>& done) {
+void DatabaseUpkeep::Note(WallTime now, const Result<Maintenance>& done) {
   const MutexLock lock(stats_mutex_);
   MaintenanceStats& stats = stats_;
   ++stats.runs;
-  stats.last_run_us = now_us;
+  stats.last_run = now;
   stats.error = done.ok() ? std::string() : done.status().message();
   if (!done.ok()) return;
   stats.rotated += done->rotated;

@@ -16,6 +16,7 @@
 #include "topicdb/interrupt.h"
 #include "topicdb/options.h"
 #include "topicdb/types/maintenance.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -45,10 +46,10 @@ class DatabaseUpkeep {
   std::vector<SlabInfo> Slabs() const;
   Result<std::vector<SlabUsage>> Usage(const ClockReading& now = ReadClocks()) const;
   Status DropSlab(std::uint32_t shard, const std::string& retention_class, Generation generation);
-  Result<std::vector<SlabInfo>> Expire(std::optional<std::int64_t> as_if_us,
+  Result<std::vector<SlabInfo>> Expire(std::optional<WallTime> as_if,
                                        const InterruptCheck& interrupted) TOPICDB_EXCLUDES(mutex_);
-  Result<Maintenance> Maintain(std::optional<std::int64_t> as_if_us,
-                               const InterruptCheck& interrupted) TOPICDB_EXCLUDES(mutex_);
+  Result<Maintenance> Maintain(std::optional<WallTime> as_if, const InterruptCheck& interrupted)
+      TOPICDB_EXCLUDES(mutex_);
 
   // Returns kQuota if the open shards have reached the quota.
   Status CheckQuota() const;
@@ -69,10 +70,10 @@ class DatabaseUpkeep {
   Status Drop(const std::vector<SlabUsage>& slabs, const InterruptCheck& interrupted,
               Maintenance* done) TOPICDB_REQUIRES(mutex_);
   // Rotates generations, and drops what is too old or too large.
-  Result<Maintenance> MaintainSlabs(std::optional<std::int64_t> as_if_us,
+  Result<Maintenance> MaintainSlabs(std::optional<WallTime> as_if,
                                     const InterruptCheck& interrupted) TOPICDB_EXCLUDES(mutex_);
   // Adds a run of the thread to the statistics.
-  void Note(std::int64_t now_us, const Result<Maintenance>& done) TOPICDB_EXCLUDES(stats_mutex_);
+  void Note(WallTime now, const Result<Maintenance>& done) TOPICDB_EXCLUDES(stats_mutex_);
 
   const std::shared_ptr<const ShardEnvironment> environment_;
   const OpenShards& shards_;

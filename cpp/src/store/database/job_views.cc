@@ -22,11 +22,11 @@ bool IsFinished(const std::vector<ShardMoment>& moments, const std::string& sequ
 }  // namespace
 
 std::vector<std::vector<SerialRange>> UnfinishedJobs(const std::vector<ShardMoment>& moments,
-                                                     std::int64_t now_us) {
+                                                     WallTime now) {
   std::vector<std::vector<SerialRange>> unfinished(moments.size());
   for (std::size_t i = 0; i < moments.size(); ++i) {
     const auto consider = [&](const std::string& sequence, const meta::JobSpan& span) {
-      if (span.committed_at_us + meta::kJobHiddenMaxUs < now_us) return;
+      if (span.committed_at + meta::kJobHiddenMax < now) return;
       if (IsFinished(moments, sequence, span)) return;
       unfinished[i].push_back({span.first_serial, span.last_serial});
     };
@@ -65,8 +65,8 @@ bool JobCurtain::IsKnownFinished(const std::vector<ShardMoment>& moments) {
 
 void JobCurtain::Hide(std::vector<ShardMoment>* moments) {
   if (moments->size() < 2 || IsKnownFinished(*moments)) return;
-  const std::int64_t now_us = moments->front().shard->clock().Look().timestamp_us;
-  std::vector<std::vector<SerialRange>> unfinished = UnfinishedJobs(*moments, now_us);
+  const WallTime now = moments->front().shard->clock().Look().believed_time;
+  std::vector<std::vector<SerialRange>> unfinished = UnfinishedJobs(*moments, now);
   std::vector<SharedJobs> jobs;
   bool finished = true;
   for (std::size_t i = 0; i < moments->size(); ++i) {

@@ -7,13 +7,14 @@
 #include "base/thread/mutex.h"
 #include "store/read/stream_plan.h"
 #include "store/shard/shard.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
 // Returns, for each moment, the commits of unfinished jobs in ascending order. An unfinished job
 // has messages for another of these shards, which has not applied the job yet.
 std::vector<std::vector<SerialRange>> UnfinishedJobs(const std::vector<ShardMoment>& moments,
-                                                     std::int64_t now_us);
+                                                     WallTime now);
 
 // Returns whether a shard may lack jobs that another shard has forgotten already. May return true
 // although these jobs have no messages for the shard.

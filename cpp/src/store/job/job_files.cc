@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <set>
 
@@ -27,9 +28,8 @@ constexpr std::string_view kOutcomeMark = ".shard-";
 constexpr std::size_t kNameBytesMax = 128;
 constexpr std::size_t kIntentBytesMax = std::size_t{256} << 20;
 constexpr std::size_t kOutcomeBytesMax = 4'096;
-constexpr std::int64_t kSecondUs = 1'000'000;
-constexpr std::int64_t kAppliedAgeUs = kSecondUs * 60;
-constexpr std::int64_t kOrphanAgeUs = kSecondUs * 6 * 3'600;
+constexpr std::chrono::microseconds kAppliedAge = std::chrono::minutes(1);
+constexpr std::chrono::microseconds kOrphanAge = std::chrono::hours(6);
 
 std::string Begin(std::string_view magic) {
   std::string bytes(magic);
@@ -47,15 +47,19 @@ std::string OutcomePath(const std::string& path, const JobIntent& intent, std::u
   return JobsDirectory(path) + "/" + intent.name + std::string(kOutcomeMark) + number;
 }
 
-// Returns when a file, or anything in a directory, was last changed, in microseconds since 1970.
-std::int64_t LastChangeUs(const std::string& path) {
-  struct stat info{};
-  std::int64_t last = stat(path.c_str(), &info) == 0 ? info.st_mtim.tv_sec * kSecondUs : 0;
+// Returns when a file, or anything in a directory, was last changed: to the second, and 1970 if
+// there is no such file.
+WallTime LastChange(const std::string& path) {
+  const auto change_of = [](const std::string& file) {
+    struct stat info{};
+    const bool exists = stat(file.c_str(), &info) == 0;
+    return WallTime(std::chrono::seconds(exists ? info.st_mtim.tv_sec : 0));
+  };
+  WallTime last = change_of(path);
   const auto names = ListDirectory(path);
   if (!names.ok()) return last;
   for (const std::string& name : *names) {
-    if (stat((path + "/" + name).c_str(), &info) != 0) continue;
-    last = std::max<std::int64_t>(last, info.st_mtim.tv_sec * kSecondUs);
+    last = std::max(last, change_of(path + "/" + name));
   }
   return last;
 }
@@ -148,16 +152,17 @@ bool DecodeOutcome(std::string_view bytes, ShardOutcome* outcome) {
   return decoder.Finished() && (kind == 1 || kind == 2);
 }
 
-std::int64_t CommittedAtUs(const JobIntent& intent) {
+WallTime CommittedAt(const JobIntent& intent) {
   std::int64_t time = 0;
   const char* const digits = intent.name.data();
   std::from_chars(digits, digits + std::min(kTimeDigits, intent.name.size()), time);
-  return time;
+  return TimeAt<WallTime>(time);
 }
 
 Status WriteIntent(const std::string& path, JobIntent* intent) {
   char time[kTimeDigits + 2];
-  std::snprintf(time, sizeof time, "%020lld-", static_cast<long long>(SystemClockUs()));
+  std::snprintf(time, sizeof time, "%020lld-",
+                static_cast<long long>(MicrosecondsOf(ReadWallClock())));
   intent->name = time + intent->job;
   return WriteFileAtomically(IntentPath(path, *intent), EncodeIntent(*intent));
 }
@@ -231,20 +236,20 @@ namespace {
 
 // Removes the files of an intent that every shard has applied, but not at once: whoever committed
 // the job may still want to read the outcomes.
-Status SweepApplied(const std::string& path, const JobIntent& intent, std::int64_t now_us) {
+Status SweepApplied(const std::string& path, const JobIntent& intent, WallTime now) {
   std::map<std::uint32_t, ShardOutcome> outcomes;
   TOPICDB_ASSIGN_OR_RETURN(const bool applied, IsApplied(path, intent, &outcomes));
   if (!applied) return Status::Ok();
-  std::int64_t last = 0;
+  WallTime last;
   for (const std::uint32_t shard : intent.shards) {
-    last = std::max(last, LastChangeUs(OutcomePath(path, intent, shard)));
+    last = std::max(last, LastChange(OutcomePath(path, intent, shard)));
   }
-  return last + kAppliedAgeUs < now_us ? RemoveApplied(path, intent) : Status::Ok();
+  return last + kAppliedAge < now ? RemoveApplied(path, intent) : Status::Ok();
 }
 
 }  // namespace
 
-Status SweepJobs(const std::string& path, std::int64_t now_us) {
+Status SweepJobs(const std::string& path, WallTime now) {
   const std::string directory = JobsDirectory(path);
   if (!IsDirectory(directory)) return Status::Ok();
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));
@@ -253,13 +258,13 @@ Status SweepJobs(const std::string& path, std::int64_t now_us) {
   for (const JobIntent& intent : intents) {
     jobs.insert(intent.job);
     names.insert(intent.name);
-    TOPICDB_RETURN_IF_ERROR(SweepApplied(path, intent, now_us));
+    TOPICDB_RETURN_IF_ERROR(SweepApplied(path, intent, now));
   }
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<std::string> entries, ListDirectory(directory));
   for (const std::string& entry : entries) {
     const std::string file = directory + "/" + entry;
     if (IsDirectory(file)) {
-      if (jobs.contains(entry) || LastChangeUs(file) + kOrphanAgeUs > now_us) continue;
+      if (jobs.contains(entry) || LastChange(file) + kOrphanAge > now) continue;
       TOPICDB_RETURN_IF_ERROR(RemoveTree(file));
       continue;
     }

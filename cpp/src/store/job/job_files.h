@@ -21,6 +21,7 @@
 #include "topicdb/status.h"
 #include "topicdb/types/iterator.h"
 #include "topicdb/types/numbers.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -60,7 +61,7 @@ std::string EncodeOutcome(const ShardOutcome& outcome);
 bool DecodeOutcome(std::string_view bytes, ShardOutcome* outcome);
 
 // Returns when the job was committed, as the name of its file says.
-std::int64_t CommittedAtUs(const JobIntent& intent);
+WallTime CommittedAt(const JobIntent& intent);
 
 // Writes the intent file, durably. The job is committed once the file has its name. Sets
 // intent->name.
@@ -87,6 +88,6 @@ bool HasIntent(const std::string& path, const JobIntent& intent);
 // Removes the files that processes have left behind when they ended: the files of intents that
 // every shard has applied a minute ago or earlier, and outcomes of intents that are gone. Also
 // removes what a job without an intent has staged, if nobody has touched it for six hours.
-Status SweepJobs(const std::string& path, std::int64_t now_us);
+Status SweepJobs(const std::string& path, WallTime now);
 
 }  // namespace topicdb

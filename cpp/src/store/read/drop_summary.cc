@@ -111,8 +111,8 @@ meta::DropRecord Coarse(const meta::DropRecord& older, const meta::DropRecord& n
 }
 
 std::uint64_t CountLost(const meta::DropRecord& drop, const std::vector<Filter>& filters,
-                        std::int64_t start_us, Serial from_serial) {
-  if (drop.last_timestamp < start_us) return 0;
+                        std::int64_t timestamp_min, Serial from_serial) {
+  if (drop.last_timestamp < timestamp_min) return 0;
   std::uint64_t messages = 0;
   for (const Part& part : drop.parts) {
     if (part.counts.back().serial < from_serial) continue;

@@ -159,10 +159,10 @@ ShardStats Shard::Stats() const {
   ShardStats stats;
   stats.shard = state_->index;
   stats.serial = state_->commit.serial;
-  stats.clock_us = std::max<std::int64_t>(state_->commit.clock_us, 0);
+  stats.assigned_timestamp = std::max<std::int64_t>(state_->commit.assigned_timestamp, 0);
   const LeapClock::Times times = state_->clock.Look();
-  stats.clock_ahead_us = std::max<std::int64_t>(state_->commit.clock_us - times.timestamp_us, 0);
-  stats.clock_held_us = times.wall_us - times.timestamp_us;
+  stats.clock_ahead = AheadOf(times.believed_time, state_->commit);
+  stats.clock_held = times.wall_time - times.believed_time;
   for (const SlabView& view : *state_->slabs) {
     const SlabInfo info = view.slab->Info({});
     stats.messages += info.messages;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,6 +29,7 @@
 #include "store/shard/upkeep/shard_sealing.h"
 #include "topicdb/types/numbers.h"
 #include "topicdb/types/stats.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -84,7 +86,7 @@ class Shard {
   // Waits for the group that is being committed. When this returns, view() has that group.
   void AwaitCommit() const TOPICDB_EXCLUDES(state_->mutex) { const MutexLock lock(state_->mutex); }
   // Returns by how much the last timestamp that was assigned was ahead of the clock then.
-  std::int64_t clock_ahead_us() const { return committer_.clock_ahead_us(); }
+  std::chrono::microseconds clock_ahead() const { return committer_.clock_ahead(); }
   // Works as ShardState::SaveClock does.
   Status SaveClock() { return state_->SaveClock(); }
   // Works as DeleteFinisher::Finish does.
@@ -100,9 +102,9 @@ class Shard {
   Status Adopt(std::shared_ptr<const RetentionRules> rules) {
     return generations_.Adopt(std::move(rules));
   }
-  Status Rotate(std::optional<RetentionClassId> retention_class,
-                std::optional<std::int64_t> as_if_us, bool resets_clock = false) {
-    return generations_.Rotate(retention_class, as_if_us, resets_clock);
+  Status Rotate(std::optional<RetentionClassId> retention_class, std::optional<WallTime> as_if,
+                bool resets_clock = false) {
+    return generations_.Rotate(retention_class, as_if, resets_clock);
   }
   // These work as the methods of SlabDropper do.
   Status DropSlab(RetentionClassId retention_class, Generation generation) {

@@ -129,7 +129,6 @@ SlabInfo Slab::Info(const std::string& retention_class) const {
   info.id = id_;
   info.retention_class = retention_class;
   info.layout = record_.layout;
-  info.created_at_us = record_.created_at_us;
   info.keep_last = record_.keep_last;
   const ReaderLock lock(mutex_);
   info.messages = counters_.messages;

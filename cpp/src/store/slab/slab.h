@@ -166,7 +166,7 @@ class Slab {
 struct SlabView {
   std::shared_ptr<Slab> slab;
   bool read_only = false;
-  std::int64_t sealed_at_us = 0;
+  NotedTime sealed_at;
 };
 
 }  // namespace topicdb

@@ -23,11 +23,11 @@ LayoutKind ShardEnvironment::LayoutOf(const SlabId& id) const {
   return IsReserved(id) ? LayoutKind::kSkipstream : schema.layout;
 }
 
-meta::SlabRecord ShardEnvironment::NewSlabRecord(const SlabId& id, std::int64_t now_us) const {
+meta::SlabRecord ShardEnvironment::NewSlabRecord(const SlabId& id, NotedTime now) const {
   meta::SlabRecord record;
   record.layout = LayoutOf(id);
   record.timestamp_bytes = IsReserved(id) ? 0 : static_cast<std::uint8_t>(schema.timestamp_bytes);
-  record.created_at_us = now_us;
+  record.created_at = now;
   return record;
 }
 

@@ -48,7 +48,7 @@ struct ShardEnvironment {
     return meta::FamilyNames(LayoutOf(id), id);
   }
   // Returns the record of a slab that is made at this time.
-  meta::SlabRecord NewSlabRecord(const SlabId& id, std::int64_t now_us) const;
+  meta::SlabRecord NewSlabRecord(const SlabId& id, NotedTime now) const;
 };
 
 // Makes the environment of the database at `path`, opened with these options.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "base/bytes/coding.h"
 #include "base/bytes/crc32.h"
 #include "every_damage.h"
@@ -9,13 +11,15 @@
 namespace topicdb {
 namespace {
 
+using namespace std::chrono_literals;
+
 Descriptor ExampleDescriptor() {
   SchemaRequest request;
   request.shards = 3;
   request.timestamp_bytes = 0;
   request.structures = {"m/+/cpu/#"};
   request.thresholds = {7, 0};
-  request.retention = {{"a/#", 5}, {"#", 0}};
+  request.retention = {{"a/#", 5us}, {"#", 0us}};
   return MakeDescriptor(request).value();
 }
 
@@ -25,7 +29,7 @@ TEST(Descriptor, RoundTrips) {
   ASSERT_TRUE(decoded.ok()) << decoded.status().message();
   EXPECT_EQ(decoded->id, descriptor.id);
   EXPECT_EQ(decoded->schema, descriptor.schema);
-  EXPECT_EQ(decoded->created_at_us, descriptor.created_at_us);
+  EXPECT_EQ(decoded->created_at, descriptor.created_at);
 }
 
 TEST(Descriptor, EveryDamagedByteIsCorruption) {
@@ -56,8 +60,8 @@ TEST(Descriptor, ImpossibleSchemasAreRefused) {
   EXPECT_EQ(code([](SchemaRequest* r) { r->timestamp_bytes = 4; }), Code::kSchema);
   EXPECT_EQ(code([](SchemaRequest* r) { r->thresholds.emplace(); }), Code::kSchema);
   EXPECT_EQ(code([](SchemaRequest* r) { r->structures = {"a+"}; }), Code::kSchema);
-  EXPECT_EQ(code([](SchemaRequest* r) { r->retention = {{"#", 1}, {"a", 1}}; }), Code::kSchema);
-  EXPECT_EQ(code([](SchemaRequest* r) { r->retention = {{"a", 1}, {"a", 2}}; }), Code::kSchema);
+  EXPECT_EQ(code([](SchemaRequest* r) { r->retention = {{"#", 1us}, {"a", 1us}}; }), Code::kSchema);
+  EXPECT_EQ(code([](SchemaRequest* r) { r->retention = {{"a", 1us}, {"a", 2us}}; }), Code::kSchema);
 }
 
 }  // namespace

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace topicdb::meta {
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr SlabId kSlab{3, RetentionClassId{0x01020304}, Generation{0x05060708}};
 
@@ -33,7 +37,7 @@ TEST(Meta, DropsRoundTrip) {
       Serial{0x0102},
       "site/#",
       Generation{3},
-      1'000,
+      TimeAt<WallTime>(1'000),
       2'000,
       {{"site/+/a", {{Serial{5}, 10}, {Serial{300}, 1}}}, {"site/#", {{Serial{7}, 2}}}}};
   const std::string bytes = Encode(drop);
@@ -82,7 +86,7 @@ TEST(Meta, CommitStateRoundTrips) {
   CommitState decoded;
   ASSERT_TRUE(Decode(Encode(state), &decoded));
   EXPECT_EQ(decoded.serial, state.serial);
-  EXPECT_EQ(decoded.clock_us, state.clock_us);
+  EXPECT_EQ(decoded.assigned_timestamp, state.assigned_timestamp);
   EXPECT_EQ(decoded.serial_limit, state.serial_limit);
   ExpectOnlyWholeRecords<CommitState>(Encode(state));
 }
@@ -96,7 +100,8 @@ TEST(Meta, TheVersionOfTheRulesRoundTrips) {
 }
 
 TEST(Meta, ClockRoundTrips) {
-  LeapRecord record{{{}, 5, 6}, -7, 8, 9, 10, 11};
+  LeapRecord record{
+      {{}, BootTime(5us), WallTime(6us)}, -7us, 8us, BootTime(9us), 10us, BootTime(11us)};
   record.at.boot.fill(0xa5);
   LeapRecord decoded;
   ASSERT_TRUE(Decode(Encode(record), &decoded));
@@ -105,7 +110,8 @@ TEST(Meta, ClockRoundTrips) {
 }
 
 TEST(Meta, SlabRecordsRoundTripAndUnknownKindsAreRefused) {
-  const SlabRecord record{SlabState::kReadOnly, LayoutKind::kSkipstream, 0, 5, 6};
+  const SlabRecord record{SlabState::kReadOnly, LayoutKind::kSkipstream, 0, NotedTime(5us),
+                          NotedTime(6us)};
   const std::string bytes = Encode(record);
   SlabRecord kept = record;
   kept.keep_last = 70'000;
@@ -117,8 +123,8 @@ TEST(Meta, SlabRecordsRoundTripAndUnknownKindsAreRefused) {
   EXPECT_EQ(decoded.state, record.state);
   EXPECT_EQ(decoded.layout, record.layout);
   EXPECT_EQ(decoded.timestamp_bytes, record.timestamp_bytes);
-  EXPECT_EQ(decoded.created_at_us, record.created_at_us);
-  EXPECT_EQ(decoded.sealed_at_us, record.sealed_at_us);
+  EXPECT_EQ(decoded.created_at, record.created_at);
+  EXPECT_EQ(decoded.sealed_at, record.sealed_at);
   EXPECT_EQ(decoded.keep_last, 0U);
   EXPECT_EQ(decoded.begun_at, kNoSerial);
   SlabRecord begun = record;
@@ -149,21 +155,24 @@ TEST(Meta, CountersRoundTrip) {
 }
 
 TEST(Meta, JobsRoundTripAndBadSpansAreRefused) {
-  JobRecord job{
-      {9, Serial{20}, Serial{25}, 1'700'000'000'000'000, {0, 3}}, 1'700'000'000'000'001, 7, 1, {}};
+  JobRecord job{{9, Serial{20}, Serial{25}, WallTime(1'700'000'000s), {0, 3}},
+                WallTime(1'700'000'001s),
+                7,
+                1,
+                {}};
   for (std::uint64_t number = 0; number <= kJobSpansMax; ++number) {
     const std::string bytes = Encode(job);
     JobRecord decoded;
     ASSERT_TRUE(Decode(bytes, &decoded)) << number;
     EXPECT_EQ(decoded, job);
     EXPECT_FALSE(Decode(bytes.substr(0, bytes.size() - 1), &decoded));
-    job.earlier.push_back({number, Serial{number + 1}, Serial{number + 1}, -1, {2}});
+    job.earlier.push_back({number, Serial{number + 1}, Serial{number + 1}, WallTime(-1us), {2}});
   }
   JobRecord decoded;
   EXPECT_FALSE(Decode(Encode(job), &decoded));  // one job more than kJobSpansMax
-  job.earlier = {{1, Serial{2}, Serial{1}, 0, {}}};
+  job.earlier = {{1, Serial{2}, Serial{1}, WallTime(), {}}};
   EXPECT_FALSE(Decode(Encode(job), &decoded));  // ends before it begins
-  job.earlier = {{1, Serial{2}, Serial{2}, 0, {3, 1}}};
+  job.earlier = {{1, Serial{2}, Serial{2}, WallTime(), {3, 1}}};
   EXPECT_FALSE(Decode(Encode(job), &decoded));  // its shards are not sorted
 }
 

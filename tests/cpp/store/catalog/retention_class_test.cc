@@ -2,36 +2,41 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace topicdb {
 namespace {
+
+using namespace std::chrono_literals;
 
 std::vector<RetentionClassId> Ids(const std::vector<std::uint32_t>& numbers) {
   return {numbers.begin(), numbers.end()};
 }
 
 TEST(RetentionRules, ChangedAreThoseThatTopicsMayHaveComeIntoOrLeft) {
-  const RetentionRules first = RetentionRules::Make({{"a/#", 1}, {"b/#", 2}, {"#", 3}}).value();
+  const RetentionRules first =
+      RetentionRules::Make({{"a/#", 1us}, {"b/#", 2us}, {"#", 3us}}).value();
   EXPECT_EQ(first.ChangedSince(first), Ids({}));
   // Other ages change nothing, nor does another order of filters that have no topic in common.
-  EXPECT_EQ(first.With({{"a/#", 5}, {"b/#", 6}}).value().ChangedSince(first), Ids({}));
-  EXPECT_EQ(first.With({{"b/#", 2}, {"a/#", 1}}).value().ChangedSince(first), Ids({}));
+  EXPECT_EQ(first.With({{"a/#", 5us}, {"b/#", 6us}}).value().ChangedSince(first), Ids({}));
+  EXPECT_EQ(first.With({{"b/#", 2us}, {"a/#", 1us}}).value().ChangedSince(first), Ids({}));
   // The topic a/x leaves a/#. The last class counts too, since it takes whatever no other class
   // takes.
-  const RetentionRules more = first.With({{"a/x", 1}, {"a/#", 1}, {"b/#", 2}}).value();
+  const RetentionRules more = first.With({{"a/x", 1us}, {"a/#", 1us}, {"b/#", 2us}}).value();
   const std::uint32_t added = more.IndexOf("a/x").value().value();
   EXPECT_EQ(more.ChangedSince(first), Ids({added, 0, 2}));
   // The topic a/x comes back to a/#, and its class is retired.
-  const RetentionRules back = more.With({{"a/#", 1}, {"b/#", 2}}).value();
+  const RetentionRules back = more.With({{"a/#", 1us}, {"b/#", 2us}}).value();
   EXPECT_EQ(back.ChangedSince(more), Ids({0, 2, added}));
   // The filters +/1 and a/# have a topic in common, so their order counts.
-  const RetentionRules either = RetentionRules::Make({{"+/1", 1}, {"a/#", 2}}).value();
-  const RetentionRules other = either.With({{"a/#", 2}, {"+/1", 1}}).value();
+  const RetentionRules either = RetentionRules::Make({{"+/1", 1us}, {"a/#", 2us}}).value();
+  const RetentionRules other = either.With({{"a/#", 2us}, {"+/1", 1us}}).value();
   EXPECT_EQ(other.ChangedSince(either), Ids({1, 0}));
 }
 
 TEST(RetentionRules, TheFirstMatchDecides) {
   const RetentionRules rules =
-      RetentionRules::Make({{"alarm/#", 1}, {"+/debug", 2}, {"$SYS/#", 3}}).value();
+      RetentionRules::Make({{"alarm/#", 1us}, {"+/debug", 2us}, {"$SYS/#", 3us}}).value();
   ASSERT_EQ(rules.live().size(), 4U);  // an implicit last class takes the rest
   EXPECT_EQ(rules.ClassOf("alarm"), RetentionClassId{0});
   EXPECT_EQ(rules.ClassOf("alarm/debug"), RetentionClassId{0});
@@ -43,14 +48,14 @@ TEST(RetentionRules, TheFirstMatchDecides) {
 }
 
 TEST(RetentionRules, AnExplicitRestIsTheLastClass) {
-  const RetentionRules rules = RetentionRules::Make({{"a/#", 1}, {"#", 2}}).value();
+  const RetentionRules rules = RetentionRules::Make({{"a/#", 1us}, {"#", 2us}}).value();
   EXPECT_EQ(rules.live().size(), 2U);
   EXPECT_EQ(rules.ClassOf("$SYS/x"), RetentionClassId{1});  // every topic has a class
   EXPECT_EQ(RetentionRules::Make({}).value().live().size(), 1U);
 }
 
 TEST(RetentionRules, ClassesAreFoundByTheirFilter) {
-  const RetentionRules rules = RetentionRules::Make({{"a/#", 1}}).value();
+  const RetentionRules rules = RetentionRules::Make({{"a/#", 1us}}).value();
   EXPECT_EQ(rules.IndexOf("a/#").value(), RetentionClassId{0});
   EXPECT_EQ(rules.IndexOf("#").value(), RetentionClassId{1});
   const Status status = rules.IndexOf("b").status();
@@ -61,23 +66,24 @@ TEST(RetentionRules, ClassesAreFoundByTheirFilter) {
 TEST(RetentionRules, ImpossibleOnesAreRefused) {
   using Classes = std::vector<RetentionClass>;
   for (const Classes& classes :
-       {Classes{{"#", 1}, {"a", 1}}, Classes{{"a", 1}, {"a", 2}}, Classes{{"a#", 1}},
-        Classes{{"", 1}}, Classes{{"a", -1}}, Classes{{"a", 1, 0, -1}}}) {
+       {Classes{{"#", 1us}, {"a", 1us}}, Classes{{"a", 1us}, {"a", 2us}}, Classes{{"a#", 1us}},
+        Classes{{"", 1us}}, Classes{{"a", -1us}}, Classes{{"a", 1us, 0, -1us}}}) {
     EXPECT_EQ(RetentionRules::Make(classes).status().code(), Code::kSchema);
   }
 }
 
 TEST(RetentionRules, AFilterThatAnEarlierOneTakesEverythingFrom) {
-  EXPECT_TRUE(CheckReachable({{"a/+", 1}, {"a/#", 1}, {"+/#", 1}, {"$a/#", 1}, {"#", 1}}).ok());
-  const Status status = CheckReachable({{"a/#", 1}, {"b", 1}, {"a/+/c", 1}});
+  EXPECT_TRUE(
+      CheckReachable({{"a/+", 1us}, {"a/#", 1us}, {"+/#", 1us}, {"$a/#", 1us}, {"#", 1us}}).ok());
+  const Status status = CheckReachable({{"a/#", 1us}, {"b", 1us}, {"a/+/c", 1us}});
   EXPECT_EQ(status.code(), Code::kSchema);
   EXPECT_NE(status.message().find("'a/#' takes every topic of 'a/+/c'"), std::string::npos);
 }
 
 TEST(RetentionRules, NumbersStayWhenClassesChange) {
-  const RetentionRules first = RetentionRules::Make({{"a/#", 1}, {"b/#", 2}}).value();
+  const RetentionRules first = RetentionRules::Make({{"a/#", 1us}, {"b/#", 2us}}).value();
   EXPECT_EQ(first.reserved(), RetentionClassId{3});
-  const RetentionRules second = first.With({{"c/#", 3}, {"b/#", 4}}).value();
+  const RetentionRules second = first.With({{"c/#", 3us}, {"b/#", 4us}}).value();
   EXPECT_EQ(second.version(), 1U);
   EXPECT_EQ(second.reserved(), RetentionClassId{3});
   EXPECT_EQ(second.ClassOf("c/1"), RetentionClassId{4});  // the first number that was free
@@ -88,29 +94,30 @@ TEST(RetentionRules, NumbersStayWhenClassesChange) {
   EXPECT_EQ(second.ClassesWith("a/1"), Ids({2, 0}));
   EXPECT_EQ(second.ClassesWith("c/1"), Ids({4, 2}));
   EXPECT_EQ(first.ClassesWith("a/1"), Ids({0}));
-  const RetentionRules third = second.With({{"a/#", 9}}).value();
+  const RetentionRules third = second.With({{"a/#", 9us}}).value();
   EXPECT_EQ(third.ClassOf("a/1"), RetentionClassId{0});
-  EXPECT_EQ(third.Find(RetentionClassId{0})->limits.age_us, 9);
+  EXPECT_EQ(third.Find(RetentionClassId{0})->limits.age, 9us);
   EXPECT_EQ(third.ids_end(), RetentionClassId{5});
   EXPECT_EQ(third.ids(), Ids({0, 2, 4, 1}));
 }
 
 TEST(RetentionRules, ARetiredClassIsKeptAsLongAsAnyThatHasItsTopicsNow) {
-  const RetentionRules first = RetentionRules::Make({{"a/#", 5, 100, 1}}).value();
+  const RetentionRules first = RetentionRules::Make({{"a/#", 5us, 100, 1us}}).value();
   const auto retired = [&](const std::vector<RetentionClass>& classes) {
     return first.With(classes).value().Find(RetentionClassId{0})->limits;
   };
-  EXPECT_EQ(retired({{"a/x", 7}, {"b", 50}, {"#", 3}}), (RetentionClass{"a/#", 7, 0, 1}));
-  EXPECT_EQ(retired({{"a/x", 7}, {"#", 30}}), (RetentionClass{"a/#", 30, 0, 1}));
-  EXPECT_EQ(retired({{"+/#", 7}, {"#", 30}}), (RetentionClass{"a/#", 7, 0, 1}));
-  EXPECT_EQ(retired({{"a/x", 7}}), (RetentionClass{"a/#", 0, 0, 0}));  // "#" keeps everything
-  EXPECT_EQ(retired({}), (RetentionClass{"a/#", 0, 0, 0}));
+  EXPECT_EQ(retired({{"a/x", 7us}, {"b", 50us}, {"#", 3us}}), (RetentionClass{"a/#", 7us, 0, 1us}));
+  EXPECT_EQ(retired({{"a/x", 7us}, {"#", 30us}}), (RetentionClass{"a/#", 30us, 0, 1us}));
+  EXPECT_EQ(retired({{"+/#", 7us}, {"#", 30us}}), (RetentionClass{"a/#", 7us, 0, 1us}));
+  EXPECT_EQ(retired({{"a/x", 7us}}), (RetentionClass{"a/#", 0us, 0, 0us}));  // "#" keeps everything
+  EXPECT_EQ(retired({}), (RetentionClass{"a/#", 0us, 0, 0us}));
   // A message of the retired class may belong to any of these now, so it stays as long as any of
   // them says.
-  EXPECT_EQ(retired({{"a/x", 7, 0, 0, 2}, {"#", 0, 0, 0, 5}}), (RetentionClass{"a/#", 7, 0, 1, 5}));
-  EXPECT_EQ(retired({{"#", 0, 0, 0, 5}}), (RetentionClass{"a/#", 0, 0, 1, 5}));
-  EXPECT_EQ(retired({{"a/x", 0, 0, 0, 2}}), (RetentionClass{"a/#", 0, 0, 0, 0}));
-  EXPECT_EQ(retired({{"#", 0, 90, 0, 5}}), (RetentionClass{"a/#", 0, 0, 0, 0}));
+  EXPECT_EQ(retired({{"a/x", 7us, 0, 0us, 2}, {"#", 0us, 0, 0us, 5}}),
+            (RetentionClass{"a/#", 7us, 0, 1us, 5}));
+  EXPECT_EQ(retired({{"#", 0us, 0, 0us, 5}}), (RetentionClass{"a/#", 0us, 0, 1us, 5}));
+  EXPECT_EQ(retired({{"a/x", 0us, 0, 0us, 2}}), (RetentionClass{"a/#", 0us, 0, 0us, 0}));
+  EXPECT_EQ(retired({{"#", 0us, 90, 0us, 5}}), (RetentionClass{"a/#", 0us, 0, 0us, 0}));
 }
 
 }  // namespace

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "base/bytes/checked_record.h"
 
 namespace topicdb {
 namespace {
+
+using namespace std::chrono_literals;
 
 std::string ToHex(std::string_view bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -26,9 +30,9 @@ std::string FromHex(std::string_view hex) {
 }
 
 TEST(RetentionFile, WhatIsStoredComesBack) {
-  const RetentionRules rules = RetentionRules::Make({{"a/#", 1, 2, 3}, {"b/#", 4}})
+  const RetentionRules rules = RetentionRules::Make({{"a/#", 1us, 2, 3us}, {"b/#", 4us}})
                                    .value()
-                                   .With({{"b/#", 5, 6, 7}, {"é", 8}})
+                                   .With({{"b/#", 5us, 6, 7us}, {"é", 8us}})
                                    .value();
   const std::string bytes = EncodeRetention(rules);
   const RetentionRules again = DecodeRetention(bytes, "retention").value();
@@ -43,9 +47,9 @@ TEST(RetentionFile, WhatIsStoredComesBack) {
 // A file of these rules has had these bytes since the format was released. All later versions must
 // read them.
 TEST(RetentionFile, GoldenBytes) {
-  const RetentionRules rules = RetentionRules::Make({{"a/#", 1, 2, 3}, {"b/#", 4}})
+  const RetentionRules rules = RetentionRules::Make({{"a/#", 1us, 2, 3us}, {"b/#", 4us}})
                                    .value()
-                                   .With({{"b/#", 5, 6, 7}, {"é", 8}})
+                                   .With({{"b/#", 5us, 6, 7us}, {"é", 8us}})
                                    .value();
   const std::string_view golden =
       "5444425245544e0a010103030105060703622f230408000002c3a90200000001230100000000"
@@ -56,8 +60,10 @@ TEST(RetentionFile, GoldenBytes) {
 
 // Only rules with keep_last need the second version of the format.
 TEST(RetentionFile, GoldenBytesWithKeepLast) {
-  const RetentionRules rules =
-      RetentionRules::Make({{"a/#", 1, 2, 3, 300}}).value().With({{"b/#", 5, 6, 7, 1}}).value();
+  const RetentionRules rules = RetentionRules::Make({{"a/#", 1us, 2, 3us, 300}})
+                                   .value()
+                                   .With({{"b/#", 5us, 6, 7us, 1}})
+                                   .value();
   const std::string_view golden =
       "5444425245544e0a02010202030506070103622f230100000000012301000000000003612f2352976968";
   EXPECT_EQ(ToHex(EncodeRetention(rules)), golden);
@@ -68,7 +74,7 @@ TEST(RetentionFile, GoldenBytesWithKeepLast) {
 
 TEST(RetentionFile, DamageIsNoticed) {
   const std::string bytes =
-      EncodeRetention(RetentionRules::Make({{"a/#", 1}}).value().With({{"b/#", 2}}).value());
+      EncodeRetention(RetentionRules::Make({{"a/#", 1us}}).value().With({{"b/#", 2us}}).value());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     std::string flipped = bytes;
     flipped[i] = static_cast<char>(flipped[i] ^ 1);

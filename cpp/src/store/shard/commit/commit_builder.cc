@@ -33,7 +33,7 @@ CommitBuilder::CommitBuilder(ShardState& shard, const AppendIds& append_ids, boo
       notes_replaced_(notes_replaced),
       first_serial_(shard.commit.serial),
       state_(shard.commit),
-      now_us_(shard.clock.Look().timestamp_us),
+      now_(shard.clock.Look().believed_time),
       topics_(&shard.topics),
       expected_(expected),
       samples_(shard.environment->learning.adaptive),
@@ -90,7 +90,7 @@ Status CommitBuilder::AddStaged(ShardCommit* commit) {
   durability_ = Durability::kDisk;
   const Serial first_serial = state_.serial.Next();
   job_ = JobAfter(*shard_.jobs, staged);
-  job_.applied_at_us = now_us_;
+  job_.applied_at = now_;
   for (const StagedPart& part : staged.parts) {
     const bool takes_blocks = TargetOf(part.retention_class).slab->log() != nullptr;
     TOPICDB_RETURN_IF_ERROR(
@@ -100,7 +100,7 @@ Status CommitBuilder::AddStaged(ShardCommit* commit) {
             : AddStagedMessages(part, staged.directory));
     job_.messages += part.messages;
   }
-  job_.last = {staged.number, first_serial, state_.serial, staged.committed_at_us, staged.shards};
+  job_.last = {staged.number, first_serial, state_.serial, staged.committed_at, staged.shards};
   commit->serial = state_.serial;
   commit->written = true;
   return rocks::FromRocks(batch_.Put(meta::JobKey(staged.sequence), meta::Encode(job_)),
@@ -110,8 +110,8 @@ Status CommitBuilder::AddStaged(ShardCommit* commit) {
 StagedPlace CommitBuilder::PlaceStaged(const StagedBlock& block) {
   StagedPlace place{++state_.serial, 0, {}};
   if (!block.assigns_times) return place;
-  place.time_shift = std::max(state_.clock_us + 1, now_us_);
-  state_.clock_us = place.time_shift + block.last_time;
+  place.time_shift = std::max(state_.assigned_timestamp + 1, TimestampAt(now_));
+  state_.assigned_timestamp = place.time_shift + block.last_time;
   return place;
 }
 
@@ -332,8 +332,8 @@ std::int64_t CommitBuilder::TimestampOf(const MessageView& message, std::uint32_
   if (timestamp_bytes == 0) {
     assigned_.push_back(0);
   } else {
-    state_.clock_us = std::max(state_.clock_us + 1, now_us_);
-    assigned_.push_back(state_.clock_us);
+    state_.assigned_timestamp = std::max(state_.assigned_timestamp + 1, TimestampAt(now_));
+    assigned_.push_back(state_.assigned_timestamp);
   }
   return assigned_.back();
 }

@@ -17,6 +17,7 @@
 #include "store/shard/commit/shard_commit.h"
 #include "store/shard/state/shard_state.h"
 #include "topicdb/types/numbers.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -52,7 +53,7 @@ class CommitBuilder {
   const meta::CommitState& state() const { return state_; }
   // Returns the time that the builder assigns to messages, unless the last assigned timestamp is as
   // late or later.
-  std::int64_t now_us() const { return now_us_; }
+  WallTime now() const { return now_; }
   // Returns the deletes that are too large to be carried out in the batch, which has their records.
   const std::vector<meta::DeleteRecord>& deletes() const { return deletes_; }
   // Returns the timestamps that were assigned, in the order of their messages.
@@ -124,7 +125,7 @@ class CommitBuilder {
   const Serial first_serial_;
   meta::CommitState state_;
   meta::JobRecord job_;
-  const std::int64_t now_us_;
+  const WallTime now_;
   Durability durability_ = Durability::kNone;  // the highest that a commit asks for
   std::map<RetentionClassId, Target> targets_;
   std::vector<meta::DeleteRecord> deletes_;

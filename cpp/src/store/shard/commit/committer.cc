@@ -175,8 +175,8 @@ void Committer::WriteAndShow(CommitBuilder* builder, std::span<ShardCommit* cons
   builder->Apply();
   for (const auto& [id, known] : builder->ids()) append_ids_->Add(id, known);
   NoteDeletes(*builder, commits);
-  if (shard_.commit.clock_us != builder->state().clock_us) {
-    clock_ahead_us_ = std::max<std::int64_t>(builder->state().clock_us - builder->now_us(), 0);
+  if (shard_.commit.assigned_timestamp != builder->state().assigned_timestamp) {
+    clock_ahead_ = AheadOf(builder->now(), builder->state());
   }
   shard_.commit = builder->state();
   if (!logged) shard_.unlogged_serial = shard_.commit.serial;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -54,7 +55,7 @@ class Committer {
   // REQUIRES (FindAppend): the shard is open for writing
   std::optional<KnownAppend> FindAppend(std::string_view id) const { return append_ids_->Find(id); }
   // Returns by how much the last timestamp that was assigned was ahead of the clock then.
-  std::int64_t clock_ahead_us() const { return clock_ahead_us_; }
+  std::chrono::microseconds clock_ahead() const { return clock_ahead_; }
 
  private:
   // Commits a group of commits in their order, and sets the outcome of each. The queue calls it. It
@@ -94,7 +95,7 @@ class Committer {
   MergeDeletes& merge_deletes_ TOPICDB_GUARDED_BY(shard_.mutex);
   ShardJobs& jobs_;
   const std::unique_ptr<AppendIds> append_ids_;  // thread-safe; empty in a read-only shard
-  std::atomic<std::int64_t> clock_ahead_us_{0};
+  std::atomic<std::chrono::microseconds> clock_ahead_{std::chrono::microseconds(0)};
   // Whether a batch may be written that is not visible yet.
   bool is_writing_ TOPICDB_GUARDED_BY(shard_.mutex) = false;
   CommitQueue<ShardCommit> queue_;  // last: its thread ends before anything else goes

@@ -15,6 +15,7 @@
 #include "topicdb/message.h"
 #include "topicdb/transaction.h"
 #include "topicdb/types/numbers.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -43,8 +44,8 @@ struct StagedMessages {
   std::string sequence;
   std::uint64_t number = 0;
   std::uint64_t malformed = 0;
-  std::int64_t committed_at_us = 0;
-  std::int64_t pending_since_us = 0;  // of the oldest job that some shard has yet to apply
+  WallTime committed_at;
+  WallTime pending_since;             // of the oldest job that some shard has yet to apply
   std::vector<std::uint32_t> shards;  // that have messages of the job
   std::vector<StagedPart> parts;
 };

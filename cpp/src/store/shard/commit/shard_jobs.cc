@@ -15,7 +15,7 @@ meta::JobRecord JobAfter(const meta::JobRecords& jobs, const StagedMessages& sta
   record.earlier = found->second.earlier;
   record.earlier.push_back(found->second.last);
   const auto is_known = [&](const meta::JobSpan& span) {
-    return span.committed_at_us < staged.pending_since_us;
+    return span.committed_at < staged.pending_since;
   };
   while (record.earlier.size() > meta::kJobSpansMax ||
          (record.earlier.size() > meta::kJobSpansMin && is_known(record.earlier.front()))) {
@@ -35,8 +35,7 @@ std::vector<JobInfo> ShardJobs::Infos() const {
   std::vector<JobInfo> jobs;
   for (const auto& [sequence, record] : *shard_.view()->jobs()) {
     jobs.push_back({shard_.index, sequence, record.last.number, record.last.first_serial,
-                    record.last.last_serial, record.messages, record.malformed,
-                    record.applied_at_us});
+                    record.last.last_serial, record.messages, record.malformed, record.applied_at});
   }
   return jobs;
 }
@@ -86,13 +85,13 @@ Status ShardJobs::TakePart(const StagedMessages& staged, const StagedPart& part)
 Status ShardJobs::ForgetOld() {
   const MutexLock lock(shard_.mutex);
   meta::JobRecords kept = *shard_.jobs;
-  const std::int64_t now_us = shard_.clock.Look().timestamp_us;
+  const WallTime now = shard_.clock.Look().believed_time;
   rocksdb::WriteBatch batch;
   rocksdb::Status status;
   std::erase_if(kept, [&](const auto& job) {
     // A job without a sequence is not committed again once its files are gone.
     const bool is_single = job.second.last.number == 0;
-    if (!is_single || job.second.last.committed_at_us + meta::kJobMemoryUs > now_us) return false;
+    if (!is_single || job.second.last.committed_at + meta::kJobMemory > now) return false;
     if (status.ok()) status = batch.Delete(meta::JobKey(job.first));
     return true;
   });

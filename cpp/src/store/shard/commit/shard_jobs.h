@@ -12,7 +12,7 @@
 namespace topicdb {
 
 // Returns the record of a job that commits `staged`, with the earlier jobs of its sequence. The
-// caller must fill in what depends on the commit: `last`, `applied_at_us` and `messages`.
+// caller must fill in what depends on the commit: `last`, `applied_at` and `messages`.
 meta::JobRecord JobAfter(const meta::JobRecords& jobs, const StagedMessages& staged);
 // Returns what a shard that has applied `jobs` remembers of a job of this sequence and number, or
 // of a later job of the sequence. Returns null if it has applied neither.

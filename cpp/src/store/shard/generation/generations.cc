@@ -8,7 +8,7 @@
 namespace topicdb {
 
 Status Generations::Rotate(std::optional<RetentionClassId> retention_class,
-                           std::optional<std::int64_t> as_if_us, bool resets_clock) {
+                           std::optional<WallTime> as_if, bool resets_clock) {
   const MutexLock lock(shard_.mutex);
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   std::vector<RetentionClassId> classes;
@@ -18,7 +18,7 @@ Status Generations::Rotate(std::optional<RetentionClassId> retention_class,
   } else {
     for (const RetentionRule& rule : shard_.rules->live()) classes.push_back(rule.id);
   }
-  return RotateClasses(classes, as_if_us, resets_clock);
+  return RotateClasses(classes, as_if, resets_clock);
 }
 
 Status Generations::Adopt(std::shared_ptr<const RetentionRules> rules) {
@@ -64,11 +64,11 @@ std::vector<RetentionClassId> Generations::MissingClasses() const {
   return missing;
 }
 
-Status Generations::EndGeneration(std::int64_t sealed_at_us, SlabView* view,
+Status Generations::EndGeneration(NotedTime sealed_at, SlabView* view,
                                   rocksdb::WriteBatch* batch) const {
   meta::SlabRecord record = view->slab->record();
   view->read_only = true;
-  view->sealed_at_us = record.sealed_at_us = sealed_at_us;
+  view->sealed_at = record.sealed_at = sealed_at;
   record.state = meta::SlabState::kReadOnly;
   return rocks::FromRocks(batch->Put(meta::SlabKey(view->slab->id()), meta::Encode(record)),
                           "sealing " + shard_.Name());
@@ -76,43 +76,43 @@ Status Generations::EndGeneration(std::int64_t sealed_at_us, SlabView* view,
 
 // If a column family was made here and its record was not written, the next opening drops it.
 Status Generations::RotateClasses(std::span<const RetentionClassId> classes,
-                                  std::optional<std::int64_t> as_if_us, bool resets_clock,
+                                  std::optional<WallTime> as_if, bool resets_clock,
                                   std::span<const RetentionClassId> begin_again) {
   const LeapClock::Times times = shard_.clock.Look();
-  const std::int64_t now_us = as_if_us.has_value() ? *as_if_us - times.leaps_us : times.NotedUs();
+  const NotedTime now = as_if.has_value() ? NotedTimeOf(*as_if, times.leaps) : times.Noted();
   rocksdb::WriteBatch batch;
   auto slabs = shard_.slabs ? *shard_.slabs : std::vector<SlabView>();
   std::vector<SlabId> ids;
   std::vector<const Slab*> before;
-  std::vector<std::int64_t> began_us;
+  std::vector<NotedTime> began;
   for (const RetentionClassId retention_class : classes) {
     ids.push_back({shard_.index, retention_class, Generation{1}});
     before.push_back(nullptr);
-    began_us.push_back(now_us);
+    began.push_back(now);
     for (SlabView& view : slabs) {
       if (view.read_only || view.slab->id().retention_class != retention_class) continue;
       before.back() = view.slab.get();
       ids.back().generation =
           view.slab->id().generation.Next(maker_.GenerationStep(retention_class));
       // A caller that tries out an earlier time must not end a generation before it began.
-      if (as_if_us.has_value()) {
-        began_us.back() = std::max(now_us, view.slab->record().created_at_us);
+      if (as_if.has_value()) {
+        began.back() = std::max(now, view.slab->record().created_at);
       }
-      TOPICDB_RETURN_IF_ERROR(EndGeneration(began_us.back(), &view, &batch));
+      TOPICDB_RETURN_IF_ERROR(EndGeneration(began.back(), &view, &batch));
     }
   }
   const std::size_t ahead = shard_.SlabsAtOnce() / std::max<std::size_t>(ids.size(), 1);
   TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, maker_.MakeFamilies(ids, ahead));
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    meta::SlabRecord record = shard_.environment->NewSlabRecord(ids[i], began_us[i]);
+    meta::SlabRecord record = shard_.environment->NewSlabRecord(ids[i], began[i]);
     record.begun_at = shard_.commit.serial;
     TOPICDB_ASSIGN_OR_RETURN(auto slab, maker_.Make(ids[i], record, before[i], &families, &batch));
-    slabs.insert(PlaceOf(ids[i], slabs), {std::move(slab), false, 0});
+    slabs.insert(PlaceOf(ids[i], slabs), {std::move(slab), false, NotedTime()});
   }
   meta::CommitState after = shard_.commit;
   rocksdb::Status status = batch.Put(meta::RulesKey(), meta::EncodeRules(shard_.rules->version()));
   if (resets_clock && status.ok()) {
-    after.clock_us = meta::CommitState().clock_us;
+    after.assigned_timestamp = meta::CommitState().assigned_timestamp;
     status = batch.Put(meta::CommitStateKey(), meta::Encode(after));
   }
   for (const RetentionClassId id : begin_again) {

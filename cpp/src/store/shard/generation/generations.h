@@ -10,6 +10,7 @@
 #include "store/shard/generation/slab_maker.h"
 #include "store/shard/state/shard_state.h"
 #include "store/shard/upkeep/shard_sealing.h"
+#include "topicdb/types/times.h"
 
 namespace topicdb {
 
@@ -22,13 +23,12 @@ class Generations {
       : shard_(shard), sealing_(sealing), maker_(maker) {}
 
   // Ends the current generation of one class, or of all live classes, and begins the next one. Acts
-  // as if the time were `as_if_us`; if that is absent, the time is the present. With
+  // as if the time were `as_if`; if that is absent, the time is the present. With
   // `resets_clock`, assigned timestamps continue from what the clock shows, even if later ones were
   // assigned before. Does nothing for a class that the shard has not adopted yet: no generation of
   // it has begun that could end.
-  Status Rotate(std::optional<RetentionClassId> retention_class,
-                std::optional<std::int64_t> as_if_us, bool resets_clock)
-      TOPICDB_EXCLUDES(shard_.mutex);
+  Status Rotate(std::optional<RetentionClassId> retention_class, std::optional<WallTime> as_if,
+                bool resets_clock) TOPICDB_EXCLUDES(shard_.mutex);
   // Makes these rules decide the classes of topics from now on. Begins generations of the classes
   // that are new or whose topics have changed. After an error the earlier rules stay.
   Status Adopt(std::shared_ptr<const RetentionRules> rules) TOPICDB_EXCLUDES(shard_.mutex);
@@ -48,13 +48,12 @@ class Generations {
   // Ends the current generations of `classes` and begins the next ones, with one write. The current
   // slabs of the classes `begin_again`, which have no messages, stay and count as begun only now.
   Status RotateClasses(std::span<const RetentionClassId> classes,
-                       std::optional<std::int64_t> as_if_us = std::nullopt,
-                       bool resets_clock = false,
+                       std::optional<WallTime> as_if = std::nullopt, bool resets_clock = false,
                        std::span<const RetentionClassId> begin_again = {})
       TOPICDB_REQUIRES(shard_.mutex);
-  // Makes the current slab of `view` one of a generation that ended at `sealed_at_us`, in `view`
+  // Makes the current slab of `view` one of a generation that ended at `sealed_at`, in `view`
   // and in `batch`.
-  Status EndGeneration(std::int64_t sealed_at_us, SlabView* view, rocksdb::WriteBatch* batch) const
+  Status EndGeneration(NotedTime sealed_at, SlabView* view, rocksdb::WriteBatch* batch) const
       TOPICDB_REQUIRES(shard_.mutex);
 
   ShardState& shard_;

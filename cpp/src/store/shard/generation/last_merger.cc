@@ -116,16 +116,16 @@ Result<LastMerger::Merge> LastMerger::Begin(const KeepLastMerge& wanted) {
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   Merge merge;
   merge.moment = shard_.view();
-  merge.record = shard_.environment->NewSlabRecord(wanted.to, 0);
+  merge.record = shard_.environment->NewSlabRecord(wanted.to, NotedTime());
   merge.record.state = meta::SlabState::kReadOnly;
   merge.record.keep_last = wanted.keep_last;
   for (const SlabId& id : wanted.from) {
     const SlabView* found = merge.moment->Find(id);
     if (found == nullptr) return NotFound(merge.moment->Describe(id) + " is gone");
-    if (merge.from.empty()) merge.record.created_at_us = found->slab->record().created_at_us;
+    if (merge.from.empty()) merge.record.created_at = found->slab->record().created_at;
     // The new slab takes the place of the newest one in the order of reading.
     merge.record.begun_at = std::max(merge.record.begun_at, found->slab->begun_at());
-    merge.record.sealed_at_us = std::max(merge.record.sealed_at_us, found->sealed_at_us);
+    merge.record.sealed_at = std::max(merge.record.sealed_at, found->sealed_at);
     merge.from.push_back(found->slab);
   }
   deletes_.Begin();

@@ -63,9 +63,9 @@ Status SlabDropper::Replace(const std::vector<std::shared_ptr<Slab>>& gone,
   const std::string what = "dropping generations of " + shard_.Name();
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, what));
   if (made != nullptr) {
-    const std::int64_t sealed_at_us = made->record().sealed_at_us;
+    const NotedTime sealed_at = made->record().sealed_at;
     const auto place = PlaceOf(made->id(), slabs);
-    slabs.insert(place, {std::move(made), true, sealed_at_us});
+    slabs.insert(place, {std::move(made), true, sealed_at});
   }
   TOPICDB_RETURN_IF_ERROR(
       shard_.Write({rocks::EntryKind::kGeneration, rocks::EntryDurability::kDisk}, batch));
@@ -105,7 +105,7 @@ meta::DropRecord SlabDropper::DropOf(const ShardView& view, const Slab& slab) co
   meta::DropRecord drop;
   drop.retention_class = shard_.environment->rules()->FilterOf(slab.id().retention_class);
   drop.generation = slab.id().generation;
-  drop.dropped_at_us = SystemClockUs();
+  drop.dropped_at = ReadWallClock();
   drop.last_timestamp = info.last_timestamp.value_or(0);
   if (info.messages == 0) return drop;
   auto parts = SummarizeLog(view, slab);

@@ -1,19 +1,16 @@
 #include "store/shard/state/disk_usage.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 
 namespace topicdb {
 
 std::uint64_t DiskUsage::Bytes() const {
-  constexpr std::int64_t kMeasureEveryUs = 1'000'000;
-  const std::int64_t now_us = std::chrono::duration_cast<std::chrono::microseconds>(
-                                  std::chrono::steady_clock::now().time_since_epoch())
-                                  .count();
-  std::int64_t measured_at = measured_at_us_.load();
-  if ((measured_at == 0 || now_us - measured_at > kMeasureEveryUs) &&
-      measured_at_us_.compare_exchange_strong(measured_at, now_us)) {
+  constexpr std::chrono::seconds kMeasureEvery(1);
+  const Clock::time_point now = Clock::now();
+  Clock::time_point measured_at = measured_at_.load();
+  if ((measured_at == Clock::time_point() || now - measured_at > kMeasureEvery) &&
+      measured_at_.compare_exchange_strong(measured_at, now)) {
     written_bytes_ = 0;
     measured_bytes_ = Measure();
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 #include "store/shard/state/shard_state.h"
@@ -25,11 +26,13 @@ class DiskUsage {
   // Counts bytes that a commit has written.
   void NoteWritten(std::uint64_t bytes) { written_bytes_ += bytes; }
   // Makes the next call of Bytes measure, because files were removed.
-  void Expire() { measured_at_us_ = 0; }
+  void Expire() { measured_at_ = Clock::time_point(); }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   const ShardState& shard_;
-  mutable std::atomic<std::int64_t> measured_at_us_{0};
+  mutable std::atomic<Clock::time_point> measured_at_{};  // zero: Bytes has to measure
   mutable std::atomic<std::uint64_t> measured_bytes_{0};
   mutable std::atomic<std::uint64_t> written_bytes_{0};  // since then
 };

@@ -234,7 +234,7 @@ class ShardLoader {
       }
       TOPICDB_ASSIGN_OR_RETURN(auto slab, LoadSlab(id, record));
       found_.slabs.push_back(
-          {std::move(slab), record.state == meta::SlabState::kReadOnly, record.sealed_at_us});
+          {std::move(slab), record.state == meta::SlabState::kReadOnly, record.sealed_at});
     }
     return rocks::FromRocks(records->status(), "reading generations of " + shard_->Name());
   }

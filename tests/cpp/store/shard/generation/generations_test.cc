@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -11,9 +12,11 @@
 namespace topicdb {
 namespace {
 
+using namespace std::chrono_literals;
+
 OpenOptions TwoClasses() {
   OpenOptions options;
-  options.schema.retention = {{"a/#", 5}, {"#", 0}};
+  options.schema.retention = {{"a/#", 5us}, {"#", 0us}};
   return options;
 }
 
@@ -60,7 +63,7 @@ TEST(Generations, ClassesThatTopicsComeIntoOrLeaveBeginAnewIfTheyHaveAny) {
   shard.Append({{"a/1", 1, "x"}});
   const auto rules = shard.state.environment->rules();
   const auto changed = std::make_shared<const RetentionRules>(
-      rules->With({{"a/x", 7}, {"a/#", 5}, {"#", 0}}).value());
+      rules->With({{"a/x", 7us}, {"a/#", 5us}, {"#", 0us}}).value());
   ASSERT_TRUE(shard.generations.Adopt(changed).ok());
   const std::uint32_t added = changed->IndexOf("a/x").value().value();
   EXPECT_EQ(SlabsOf(shard), (Slabs{{0, -1}, {0, 2}, {1, 1}, {added, 1}}))
@@ -75,7 +78,7 @@ TEST(Generations, ClassesThatTopicsComeIntoOrLeaveBeginAnewIfTheyHaveAny) {
 TEST(Generations, ThoseOfAClassThatTheShardHasNotAdoptedAreNotRotated) {
   ShardParts shard(TwoClasses());
   const auto environment = shard.state.environment;
-  environment->retention->Set(environment->rules()->With({{"new/#", 7}, {"a/#", 5}}).value());
+  environment->retention->Set(environment->rules()->With({{"new/#", 7us}, {"a/#", 5us}}).value());
   const RetentionClassId added = environment->rules()->IndexOf("new/#").value();
   ASSERT_TRUE(shard.generations.Rotate(added, std::nullopt, false).ok());
   EXPECT_EQ(SlabsOf(shard), (Slabs{{0, 1}, {1, 1}})) << "none has begun";

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <set>
 #include <string>
@@ -13,12 +14,14 @@
 namespace topicdb {
 namespace {
 
+using namespace std::chrono_literals;
+
 class MergeLast : public testing::TestWithParam<LayoutKind> {
  protected:
   std::unique_ptr<Database> Open(std::uint32_t keep_last) {
     OpenOptions options;
     options.schema.layout = GetParam();
-    options.schema.retention = {{"#", 0, 0, 1, keep_last}};
+    options.schema.retention = {{"#", 0us, 0, 1us, keep_last}};
     options.maintenance_interval = std::chrono::microseconds(0);
     auto database = Database::Open(directory_ / "db", options);
     EXPECT_TRUE(database.ok()) << database.status().message();
@@ -45,12 +48,12 @@ class MergeLast : public testing::TestWithParam<LayoutKind> {
 
   // Runs maintenance, each time a day later.
   Result<Maintenance> Maintain(Database& database) {
-    now_us_ += std::int64_t{86'400} * 1'000'000;
-    return database.upkeep().Maintain(now_us_);
+    now_ += 24h;
+    return database.upkeep().Maintain(now_);
   }
 
   const TestDirectory directory_;
-  std::int64_t now_us_ = std::int64_t{4'000'000'000} * 1'000'000;
+  WallTime now_{4'000'000'000s};
 };
 
 TEST_P(MergeLast, OfEachTopicTheLastAreKept) {

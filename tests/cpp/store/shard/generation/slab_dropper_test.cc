@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 
 namespace topicdb {
 namespace {
+
+using namespace std::chrono_literals;
 
 // A shard with a generation of two messages, which has ended, and the next one with one message.
 class SlabDropperTest : public ::testing::Test {
@@ -71,7 +74,7 @@ TEST_F(SlabDropperTest, RefusesTheCurrentOneAndOneThatIsNotThere) {
 TEST(SlabDropper, OfAClassThatTheShardHasNotAdoptedThereIsNone) {
   ShardParts shard;
   const auto environment = shard.state.environment;
-  environment->retention->Set(environment->rules()->With({{"new/#", 7}}).value());
+  environment->retention->Set(environment->rules()->With({{"new/#", 7us}}).value());
   const RetentionClassId added = environment->rules()->IndexOf("new/#").value();
   const Status dropped = shard.dropper.Drop(added, Generation{1});
   EXPECT_EQ(dropped.code(), Code::kNotFound);
