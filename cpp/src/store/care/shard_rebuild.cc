@@ -12,6 +12,7 @@
 #include "rocks/local_log.h"
 #include "rocks/rocks_compat.h"
 #include "rocks/salvage.h"
+#include "store/catalog/family_names.h"
 #include "store/catalog/shard_records.h"
 #include "store/slab/slab_write.h"
 
@@ -63,7 +64,7 @@ class ShardRebuild {
   void NoteLost(const rocks::LostFile& file) {
     Problem problem{file.what, shard_};
     SlabId id{shard_, {}, {}};
-    if (meta::DecodeFamilyName(file.family, &id) && id.retention_class < rules_->ids_end()) {
+    if (DecodeFamilyName(file.family, &id) && id.retention_class < rules_->ids_end()) {
       problem.slab = id;
       problem.retention_class = rules_->FilterOf(id.retention_class);
     }

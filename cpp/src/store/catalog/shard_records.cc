@@ -4,6 +4,7 @@
 
 #include "base/bytes/coding.h"
 #include "rocks/skipping_iterator.h"
+#include "store/catalog/family_names.h"
 
 namespace topicdb {
 
@@ -84,7 +85,7 @@ class RecordReader {
   void TakeFamilies() {
     for (const auto& [name, handle] : salvage_.families()) {
       SlabId id{shard_, {}, {}};
-      if (found_.is_incomplete && meta::DecodeFamilyName(name, &id)) found_.slabs[id];
+      if (found_.is_incomplete && DecodeFamilyName(name, &id)) found_.slabs[id];
     }
     std::erase_if(found_.slabs, [&](const auto& item) {
       const std::optional<meta::SlabRecord>& record = item.second.record;

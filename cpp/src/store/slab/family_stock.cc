@@ -1,13 +1,13 @@
 #include "store/slab/family_stock.h"
 
 #include "rocks/rocks_compat.h"
-#include "store/catalog/meta.h"
+#include "store/catalog/family_names.h"
 
 namespace topicdb {
 
 rocks::FamilyUse FamilyUseOf(std::string_view name) {
-  if (meta::IsBlocksFamily(name)) return rocks::FamilyUse::kBlocks;
-  return meta::IsPagesFamily(name) ? rocks::FamilyUse::kPages : rocks::FamilyUse::kKeys;
+  if (IsBlocksFamily(name)) return rocks::FamilyUse::kBlocks;
+  return IsPagesFamily(name) ? rocks::FamilyUse::kPages : rocks::FamilyUse::kKeys;
 }
 
 rocksdb::Status FamilyStock::Take(rocksdb::DB* db, const std::vector<std::string>& names,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "store/catalog/family_names.h"
+
 namespace topicdb {
 
 Slab::Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<FamilyHandle> family,
@@ -21,7 +23,7 @@ Result<std::shared_ptr<Slab>> Slab::Make(const SlabId& id, const meta::SlabRecor
                                          FamiliesByName* families, StructureTrie trie,
                                          const meta::SlabCounters& counters) {
   std::vector<std::unique_ptr<FamilyHandle>> own;
-  for (const std::string& name : meta::FamilyNames(record.layout, id)) {
+  for (const std::string& name : FamilyNames(record.layout, id)) {
     auto family = families->extract(name);
     if (family.empty()) return Corruption("the column family '" + name + "' is missing");
     own.push_back(std::move(family.mapped()));

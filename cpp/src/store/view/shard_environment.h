@@ -9,6 +9,7 @@
 #include "commit/commit_signal.h"
 #include "layout/layout.h"
 #include "rocks/rocks_options.h"
+#include "store/catalog/family_names.h"
 #include "store/catalog/found_database.h"
 #include "store/catalog/meta.h"
 #include "store/catalog/retention_file.h"
@@ -45,7 +46,7 @@ struct ShardEnvironment {
   bool IsReserved(const SlabId& id) const { return id.retention_class == rules()->reserved(); }
   LayoutKind LayoutOf(const SlabId& id) const;
   std::vector<std::string> FamilyNamesOf(const SlabId& id) const {
-    return meta::FamilyNames(LayoutOf(id), id);
+    return FamilyNames(LayoutOf(id), id);
   }
   // Returns the record of a slab that is made at this time.
   meta::SlabRecord NewSlabRecord(const SlabId& id, NotedTime now) const;

@@ -64,13 +64,6 @@ TEST(Meta, SlabKeysAreReadBackAndOthersRefused) {
   EXPECT_FALSE(DecodeSlabKey(SlabKey(kSlab).substr(0, 8), &slab));
 }
 
-TEST(Meta, FamiliesHaveDifferentNames) {
-  EXPECT_NE(FamilyName({0, RetentionClassId{1}, Generation{11}}),
-            FamilyName({0, RetentionClassId{11}, Generation{1}}));
-  EXPECT_EQ(FamilyName({0, RetentionClassId{1}, Generation{2}}),
-            FamilyName({9, RetentionClassId{1}, Generation{2}}));  // each shard has its own RocksDB
-}
-
 TEST(Meta, IdentityRoundTrips) {
   Identity identity;
   identity.database.fill(0xa5);

@@ -7,6 +7,7 @@
 
 #include "rocks/rocks_compat.h"
 #include "rocks/rocks_options.h"
+#include "store/catalog/family_names.h"
 #include "store/catalog/meta.h"
 #include "store/shard/shard.h"
 #include "test_directory.h"
@@ -160,7 +161,7 @@ TEST(ShardOpen, WhatARotationLeftThatWasCutShortIsDropped) {
   const std::string path = directory / "db";
   ASSERT_TRUE(AppendOne(*OpenOk(path), "a", "x").ok());
   {
-    BareShard(path).CreateFamily(meta::BlocksFamilyName({0, RetentionClassId{0}, Generation{2}}));
+    BareShard(path).CreateFamily(BlocksFamilyName({0, RetentionClassId{0}, Generation{2}}));
   }
   EXPECT_EQ(BareShard::FamilyNames(path).size(), 4U);
   {
