@@ -195,7 +195,8 @@ def commit(
       a repeated job is stored once.
     - ``timeout``: how many seconds to wait for other processes; then their shards are ``pending``.
 
-    Raises CorruptionError or NotFoundError for staged files that are damaged or gone.
+    Raises CorruptionError or NotFoundError for staged files that are damaged or gone, and
+    LockedError if other processes commit or abort jobs for all of the ``timeout``.
     """
     waits_us = timeout_us(timeout, what="timeout")
     if waits_us is None:
@@ -213,7 +214,12 @@ def commit(
 
 
 def abort(path: str | os.PathLike[str], job: str) -> None:
-    """Removes what a job has staged. Does nothing if the job is committed or unknown."""
+    """Removes what a job has staged. Does nothing if the job is committed or unknown.
+
+    Another process may commit the job meanwhile: it is then committed as a whole or not at all.
+
+    Raises LockedError if other processes commit jobs of the database for a whole minute.
+    """
     _core.abort_job(os.fspath(path), job)
 
 

@@ -103,7 +103,8 @@ struct JobReceipt {
 // of staged files or come twice, and for a job that is too large for the layout. Returns kNotFound
 // if there is no database, or if a staged file is missing. Returns kCorruption if a staged file is
 // damaged or belongs to another database, or if a file with its pages is missing or cut off.
-// Returns kSchema for a newer format. After these errors the job is not committed. An error that
+// Returns kSchema for a newer format, and kLocked if another process commits or aborts jobs for all
+// of the timeout. After these errors the job is not committed. An error that
 // occurs once the job is committed says that it is, and what is wrong.
 Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit);
 
@@ -121,7 +122,10 @@ struct JobInfo {
 
 // Removes what a job has staged. Does nothing while there is an intent of the job: the job is then
 // committed, shards may still need its files, and these go once every shard has applied it. It is
-// no error if there is nothing to remove. REQUIRES (AbortJob): nobody commits the job meanwhile
-Status AbortJob(const std::string& path, const std::string& job);
+// no error if there is nothing to remove. May be called while another process commits the job: one
+// of the two then comes first. Returns kLocked if another process commits jobs for all of
+// `timeout`.
+Status AbortJob(const std::string& path, const std::string& job,
+                std::chrono::microseconds timeout = std::chrono::minutes(1));
 
 }  // namespace topicdb

@@ -167,6 +167,16 @@ std::optional<JobReceipt> FindApplied(const std::string& path, const JobCommit& 
   return receipt;
 }
 
+// Checks a job and commits it by writing its intent, while nobody can remove what it has staged.
+// The intent of a job without messages is not written.
+Result<JobIntent> Commit(const std::string& path, const JobCommit& commit,
+                         const Descriptor& descriptor) {
+  TOPICDB_ASSIGN_OR_RETURN(const auto lock, LockJobs(path, commit.timeout));
+  TOPICDB_ASSIGN_OR_RETURN(JobIntent intent, MakeIntent(path, commit, descriptor));
+  if (!intent.shards.empty()) TOPICDB_RETURN_IF_ERROR(WriteIntent(path, &intent));
+  return intent;
+}
+
 }  // namespace
 
 Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
@@ -176,19 +186,18 @@ Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
     return InvalidArgument("number: a job of a sequence has one, from 1 on; others have none");
   }
   TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase found, FindDatabase(path));
-  Result<JobIntent> made = MakeIntent(path, commit, found.descriptor);
+  Result<JobIntent> made = Commit(path, commit, found.descriptor);
   if (made.status().code() == Code::kNotFound) {
     if (auto receipt = FindApplied(path, commit)) return std::move(*receipt);
   }
   TOPICDB_RETURN_IF_ERROR(made.status());
-  JobIntent intent = std::move(made).value();
+  const JobIntent intent = std::move(made).value();
   JobReceipt receipt;
   receipt.messages = intent.messages;
   if (intent.shards.empty()) {
     TOPICDB_RETURN_IF_ERROR(AbortJob(path, commit.job));
     return receipt;
   }
-  TOPICDB_RETURN_IF_ERROR(WriteIntent(path, &intent));
   const auto outcomes = Apply(path, intent, commit.timeout);
   if (!outcomes.ok()) return AfterCommit(outcomes.status(), commit.job);
   receipt.pending = Missing(intent, *outcomes);
@@ -203,8 +212,11 @@ Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
   return receipt;
 }
 
-Status AbortJob(const std::string& path, const std::string& job) {
+Status AbortJob(const std::string& path, const std::string& job,
+                std::chrono::microseconds timeout) {
   TOPICDB_RETURN_IF_ERROR(CheckJobName(job));
+  if (!IsDirectory(JobDirectory(path, job))) return Status::Ok();
+  TOPICDB_ASSIGN_OR_RETURN(const auto lock, LockJobs(path, timeout));
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));
   const bool is_committed = std::any_of(intents.begin(), intents.end(),
                                         [&](const JobIntent& intent) { return intent.job == job; });

@@ -304,6 +304,45 @@ TEST(Job, WhatIsNotCommittedLeavesNothing) {
   EXPECT_EQ(Scan(*OpenOk(path), "#").size(), Matching(rows, "#").size());
 }
 
+TEST(Job, NobodyCommitsItWhileAnotherProcessMayRemoveItsFiles) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOk(path, Wide())->Close().IgnoreError();
+  std::mt19937_64 random(31);
+  const Rows rows = RandomRows(&random, 100);
+  JobCommit commit{"j", {Stage(path, "j", rows).file}, {}, 0};
+  commit.timeout = std::chrono::microseconds(0);
+  {
+    const auto other = LockJobs(path, std::chrono::microseconds(0)).value();
+    EXPECT_EQ(CommitJob(path, commit).status().code(), Code::kLocked);
+    EXPECT_EQ(AbortJob(path, "j", std::chrono::microseconds(0)).code(), Code::kLocked);
+    EXPECT_TRUE(AbortJob(path, "never-staged", std::chrono::microseconds(0)).ok());
+    EXPECT_TRUE(ListIntents(path)->empty());
+    EXPECT_TRUE(fs::exists(path + "/jobs/j/" + commit.files.front()));
+  }
+  CommitOk(path, commit);
+  EXPECT_EQ(Sorted(Scan(*OpenOk(path), "#")), Matching(rows, "#"));
+}
+
+TEST(Job, AnOpeningRemovesNothingWhileAnotherProcessCommits) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOk(path, Wide())->Close().IgnoreError();
+  std::mt19937_64 random(32);
+  const std::string staged = path + "/jobs/j";
+  const std::string file = staged + "/" + Stage(path, "j", RandomRows(&random, 10)).file;
+  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(24);
+  for (const auto& entry : fs::directory_iterator(staged)) fs::last_write_time(entry, long_ago);
+  fs::last_write_time(staged, long_ago);
+  {
+    const auto other = LockJobs(path, std::chrono::microseconds(0)).value();
+    OpenOk(path)->Close().IgnoreError();
+    EXPECT_TRUE(fs::exists(file));
+  }
+  OpenOk(path)->Close().IgnoreError();
+  EXPECT_FALSE(fs::exists(staged));
+}
+
 TEST(Job, ABatchThatIsRepeatedIsStoredOnce) {
   const TestDirectory directory;
   const std::string path = directory / "db";

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <set>
 #include <system_error>
+#include <thread>
 
 #include "base/file/descriptor_limit.h"
 #include "base/file/file.h"
@@ -22,6 +24,8 @@
 namespace topicdb {
 
 namespace {
+
+constexpr std::chrono::milliseconds kLockPause(10);
 
 // Owns a file descriptor and closes it. Not thread-safe.
 class FileDescriptor {
@@ -197,6 +201,17 @@ Result<std::unique_ptr<FileLock>> FileLock::Acquire(const std::string& path) {
   TOPICDB_RETURN_IF_ERROR(LockDescriptor(fd.get(), path));
   held.keys.insert(key);
   return std::unique_ptr<FileLock>(new FileLock(fd.release(), key));
+}
+
+Result<std::unique_ptr<FileLock>> FileLock::AcquireWithin(const std::string& path,
+                                                          std::chrono::microseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    auto lock = Acquire(path);
+    const bool busy = !lock.ok() && lock.status().code() == Code::kLocked;
+    if (!busy || std::chrono::steady_clock::now() >= deadline) return lock;
+    std::this_thread::sleep_for(kLockPause);
+  }
 }
 
 FileLock::~FileLock() {

@@ -1,6 +1,7 @@
 // The few operations on files that TopicDB does itself. Each error names the path.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -49,6 +50,9 @@ class FileLock {
   // Makes the file if there is none, and locks it. Returns kLocked, with the holder's pid, if
   // somebody has the lock.
   static Result<std::unique_ptr<FileLock>> Acquire(const std::string& path);
+  // Does the same, but waits for at most `patience` until nobody has the lock.
+  static Result<std::unique_ptr<FileLock>> AcquireWithin(const std::string& path,
+                                                         std::chrono::microseconds patience);
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;

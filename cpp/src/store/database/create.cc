@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <thread>
 #include <vector>
 
 #include "base/file/files.h"
@@ -18,7 +17,6 @@ namespace topicdb {
 namespace {
 
 constexpr std::size_t kCreationBufferBytes = std::size_t{1} << 20;
-constexpr std::chrono::milliseconds kLockPause(10);
 constexpr std::chrono::seconds kLockPatience(10);
 
 // Returns the path of a file that exists while a database is being made. If it is still there, the
@@ -26,7 +24,8 @@ constexpr std::chrono::seconds kLockPatience(10);
 std::string MarkerPath(const std::string& path) { return path + "/CREATING"; }
 std::string CreationLockPath(const std::string& path) { return path + "/CREATING.lock"; }
 
-// Returns kInvalidArgument if a handle cannot open these shards of a database that has so many.
+// Returns kInvalidArgument if a handle cannot open these shards of a database that has `shards` of
+// them.
 Status CheckOnlyShards(const std::optional<std::vector<std::uint32_t>>& only_shards,
                        std::uint32_t shards) {
   if (!only_shards.has_value()) return Status::Ok();
@@ -42,16 +41,6 @@ Status CheckOnlyShards(const std::optional<std::vector<std::uint32_t>>& only_sha
     }
   }
   return Status::Ok();
-}
-
-Result<std::unique_ptr<FileLock>> LockCreation(const std::string& path) {
-  const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
-  while (true) {
-    auto lock = FileLock::Acquire(CreationLockPath(path));
-    const bool busy = !lock.ok() && lock.status().code() == Code::kLocked;
-    if (!busy || std::chrono::steady_clock::now() >= deadline) return lock;
-    std::this_thread::sleep_for(kLockPause);
-  }
 }
 
 Status CreateShards(const std::string& path, const FoundDatabase& made) {
@@ -89,7 +78,8 @@ Result<FoundDatabase> Create(const std::string& path, const OpenOptions& options
   if (!Exists(path)) TOPICDB_RETURN_IF_ERROR(MakeDirectory(path));
   TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
   {
-    TOPICDB_ASSIGN_OR_RETURN(const auto lock, LockCreation(path));
+    TOPICDB_ASSIGN_OR_RETURN(const auto lock,
+                             FileLock::AcquireWithin(CreationLockPath(path), kLockPatience));
     if (Exists(DescriptorPath(path))) return FindDatabase(path);  // another was faster
     TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
     TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(MarkerPath(path), ""));
@@ -106,7 +96,9 @@ Result<FoundDatabase> Create(const std::string& path, const OpenOptions& options
 // descriptor later, the marker would say that the shards were never used.
 Status RemoveMarker(const std::string& path) {
   if (!Exists(MarkerPath(path))) return Status::Ok();
-  TOPICDB_ASSIGN_OR_RETURN(const auto lock, LockCreation(path));  // its maker may still be there
+  TOPICDB_ASSIGN_OR_RETURN(const auto lock,
+                           FileLock::AcquireWithin(CreationLockPath(path),
+                                                   kLockPatience));  // its maker may still be there
   return Exists(MarkerPath(path)) ? RemoveFile(MarkerPath(path)) : Status::Ok();
 }
 

@@ -13,7 +13,6 @@
 #include "base/bytes/checked_record.h"
 #include "base/bytes/coding.h"
 #include "base/clock.h"
-#include "base/file/files.h"
 
 namespace topicdb {
 
@@ -159,6 +158,11 @@ WallTime CommittedAt(const JobIntent& intent) {
   return TimeAt<WallTime>(time);
 }
 
+Result<std::unique_ptr<FileLock>> LockJobs(const std::string& path,
+                                           std::chrono::microseconds patience) {
+  return FileLock::AcquireWithin(JobsDirectory(path) + ".lock", patience);
+}
+
 Status WriteIntent(const std::string& path, JobIntent* intent) {
   char time[kTimeDigits + 2];
   std::snprintf(time, sizeof time, "%020lld-",
@@ -252,6 +256,9 @@ Status SweepApplied(const std::string& path, const JobIntent& intent, WallTime n
 Status SweepJobs(const std::string& path, WallTime now) {
   const std::string directory = JobsDirectory(path);
   if (!IsDirectory(directory)) return Status::Ok();
+  const auto lock = LockJobs(path, std::chrono::microseconds(0));
+  if (lock.status().code() == Code::kLocked) return Status::Ok();
+  TOPICDB_RETURN_IF_ERROR(lock.status());
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));
   std::set<std::string> jobs;
   std::set<std::string> names;

@@ -11,13 +11,16 @@
 // database, unless they say something else.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/file/files.h"
 #include "topicdb/status.h"
 #include "topicdb/types/iterator.h"
 #include "topicdb/types/numbers.h"
@@ -63,6 +66,11 @@ bool DecodeOutcome(std::string_view bytes, ShardOutcome* outcome);
 // Returns when the job was committed, as the name of its file says.
 WallTime CommittedAt(const JobIntent& intent);
 
+// Keeps other processes from committing a job, and from removing what a job has staged, as long as
+// the result lives. Waits for at most `patience` for whoever does so, and then returns kLocked.
+Result<std::unique_ptr<FileLock>> LockJobs(const std::string& path,
+                                           std::chrono::microseconds patience);
+
 // Writes the intent file, durably. The job is committed once the file has its name. Sets
 // intent->name.
 Status WriteIntent(const std::string& path, JobIntent* intent);
@@ -87,7 +95,8 @@ Status RemoveApplied(const std::string& path, const JobIntent& intent);
 bool HasIntent(const std::string& path, const JobIntent& intent);
 // Removes the files that processes have left behind when they ended: the files of intents that
 // every shard has applied a minute ago or earlier, and outcomes of intents that are gone. Also
-// removes what a job without an intent has staged, if nobody has touched it for six hours.
+// removes what a job without an intent has staged, if nobody has touched it for six hours. Does
+// nothing while another process has LockJobs: the next opening does it.
 Status SweepJobs(const std::string& path, WallTime now);
 
 }  // namespace topicdb

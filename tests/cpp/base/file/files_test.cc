@@ -4,6 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "in_child.h"
 #include "test_directory.h"
 
@@ -44,6 +47,18 @@ TEST(FileLock, ExcludesASecondOneInTheProcess) {
   EXPECT_EQ(FileLock::Acquire(directory / "lock").status().code(), Code::kLocked);
   first.value().reset();
   EXPECT_TRUE(FileLock::Acquire(directory / "lock").ok());
+}
+
+TEST(FileLock, IsWaitedForAsLongAsTheCallerSays) {
+  const TestDirectory directory;
+  auto first = FileLock::Acquire(directory / "lock");
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(
+      FileLock::AcquireWithin(directory / "lock", std::chrono::microseconds(0)).status().code(),
+      Code::kLocked);
+  std::thread holder([&] { first.value().reset(); });
+  EXPECT_TRUE(FileLock::AcquireWithin(directory / "lock", std::chrono::hours(1)).ok());
+  holder.join();
 }
 
 TEST(FileLock, NamesTheProcessThatHasIt) {
