@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "base/bytes/crc32.h"
 #include "base/file/files.h"
 #include "fsyncs.h"
 #include "test_directory.h"
@@ -221,121 +220,6 @@ TEST_F(SegmentLogTest, WhatIsFreedIsNotKeptOpen) {
   EXPECT_EQ(removed, Items{});
 }
 
-TEST_F(SegmentLogTest, AnAppendThatWasCutOffIsGoneAsAWhole) {
-  segment_bytes_ = std::uint64_t{64} << 20;
-  const std::string large(700'000, 'x');
-  std::uint64_t size = 0;
-  {
-    const auto log = OpenLog(std::nullopt, 1);
-    AppendTo(*log, Numbered(0, 2));
-    AppendTo(*log, {large, large, large});  // an append of several frames
-    size = log->Segments().back().end.offset;
-  }
-  const std::string path = directory_ / "./0000000000000001.segment";
-  ASSERT_EQ(truncate(path.c_str(), static_cast<off_t>(size - 10)), 0);
-  const auto log = OpenLog(std::nullopt, 100);
-  EXPECT_EQ(ReadAll(*log), Numbered(0, 2));
-  ASSERT_EQ(damage_.size(), 1U);
-  EXPECT_EQ(damage_[0].path, path);
-}
-
-TEST_F(SegmentLogTest, AProcessMayEndBeforeItWritesTheHeader) {
-  {
-    const auto log = OpenLog(std::nullopt, 1);
-    AppendTo(*log, Numbered(0, 3));
-  }
-  for (const std::string_view header : {"", "TDBSEGM"}) {
-    ASSERT_TRUE(WriteFileAtomically(directory_ / "0000000000000002.segment", header).ok());
-    const auto log = OpenLog(std::nullopt, 100);
-    EXPECT_TRUE(damage_.empty());
-    EXPECT_EQ(ReadAll(*log), Numbered(0, 3));
-    EXPECT_EQ(log->Segments().size(), 1U);
-  }
-}
-
-TEST_F(SegmentLogTest, AMissingSegmentIsTold) {
-  LogEnd end;
-  {
-    const auto log = OpenLog(std::nullopt, 1);
-    for (int i = 0; i < 100; ++i) AppendTo(*log, Numbered(i, i + 1));
-    ASSERT_EQ(unlink(log->Segments()[1].path.c_str()), 0);
-    end = log->Close().value();
-  }
-  const auto log = OpenLog(end, 101);
-  ASSERT_EQ(damage_.size(), 1U);
-  const auto segments = log->Segments();
-  EXPECT_EQ(damage_[0].first_sequence, segments[0].end.sequence);
-  EXPECT_EQ(damage_[0].end_sequence, segments[1].identity.first_sequence);
-  EXPECT_EQ(ReadAll(*log).size() + damage_[0].items(), 100U);
-}
-
-TEST_F(SegmentLogTest, ARecordThatWasMovedIsNotAccepted) {
-  LogEnd end;
-  std::vector<SegmentState> segments;
-  {
-    const auto log = OpenLog(std::nullopt, 1);
-    for (int i = 0; i < 60; ++i) AppendTo(*log, Numbered(10, 11));  // the same items in each frame
-    segments = log->Segments();
-    end = log->Close().value();
-  }
-  // The first frames of two segments change places.
-  const auto first = File::OpenForWriting(segments[0].path).value();
-  const auto second = File::OpenForWriting(segments[1].path).value();
-  std::string a(40, '\0');
-  std::string b(40, '\0');
-  ASSERT_TRUE(first->ReadAt(64, a.data(), 40).ok());
-  ASSERT_TRUE(second->ReadAt(64, b.data(), 40).ok());
-  ASSERT_TRUE(first->WriteAt(64, b).ok());
-  ASSERT_TRUE(second->WriteAt(64, a).ok());
-  const auto log = OpenLog(end, 61);
-  std::vector<LostItems> lost;
-  EXPECT_EQ(ReadAll(*log, &lost).size(), 58U);
-  ASSERT_EQ(lost.size(), 2U);
-  EXPECT_EQ(lost[0].first_sequence, 1U);
-  EXPECT_EQ(lost[1].first_sequence, segments[1].identity.first_sequence);
-  EXPECT_EQ(lost[0].end_sequence - lost[0].first_sequence, 1U);
-}
-
-// The log finds all items without the header of a segment. Appends go to another segment.
-TEST_F(SegmentLogTest, ADamagedHeaderCostsNothing) {
-  segment_bytes_ = 300;
-  const auto damage_headers = [&](const SegmentLog& log) {
-    const auto segments = log.Segments();
-    for (const SegmentState& segment : segments) {
-      std::string bytes = ReadFile(segment.path, 10'000).value();
-      bytes[20] = static_cast<char>(bytes[20] ^ 1);
-      EXPECT_TRUE(WriteFileAtomically(segment.path, bytes).ok());
-    }
-    return segments;
-  };
-  std::vector<SegmentState> before;
-  {
-    const auto log = OpenLog(std::nullopt, 1);
-    for (int i = 0; i < 20; ++i) AppendTo(*log, Numbered(i, i + 1));
-  }
-  {
-    const auto log = OpenLog(std::nullopt, 1'001);  // a queue skips numbers after a crash
-    for (int i = 20; i < 40; ++i) AppendTo(*log, Numbered(i, i + 1));
-    before = damage_headers(*log);  // it crashes again
-  }
-  const auto log = OpenLog(std::nullopt, 2'001);
-  EXPECT_EQ(ReadAll(*log), Numbered(0, 40));
-  const auto segments = log->Segments();
-  ASSERT_EQ(segments.size(), before.size());
-  EXPECT_EQ(damage_.size(), before.size());
-  for (const LogDamage& damage : damage_) {
-    EXPECT_EQ(damage.items(), 0U);
-    EXPECT_NE(damage.what.find("header"), std::string::npos) << damage.what;
-  }
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    EXPECT_EQ(segments[i].identity, before[i].identity);
-    EXPECT_TRUE(segments[i].sealed);
-  }
-  AppendTo(*log, Numbered(40, 41));
-  EXPECT_EQ(log->Segments().size(), before.size() + 1);
-  EXPECT_EQ(ReadAll(*log), Numbered(0, 41));
-}
-
 TEST_F(SegmentLogTest, ADamagedHeaderAndADamagedFrameCostTheFrame) {
   segment_bytes_ = 300;
   std::vector<SegmentState> before;
@@ -364,26 +248,6 @@ TEST_F(SegmentLogTest, ADamagedHeaderAndADamagedFrameCostTheFrame) {
   }
   EXPECT_EQ(numbers, (std::set<std::uint64_t>{before[1].identity.first_sequence,
                                               before.back().identity.first_sequence}));
-}
-
-TEST_F(SegmentLogTest, ASegmentOfANewerVersionIsNotGuessedAt) {
-  LogEnd end;
-  std::string path;
-  {
-    const auto log = OpenLog(std::nullopt, 1);
-    AppendTo(*log, Numbered(0, 3));
-    path = log->Segments().front().path;
-    end = log->Close().value();
-  }
-  std::string bytes = ReadFile(path, 10'000).value();
-  bytes[8] = 2;
-  const std::uint32_t crc = Crc32(std::string_view(bytes).substr(0, 60));
-  for (std::size_t i = 0; i < 4; ++i) bytes[60 + i] = static_cast<char>(crc >> (8 * i));
-  ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
-  const auto log = OpenLog(end, 4);
-  EXPECT_TRUE(log->Segments().empty());
-  ASSERT_FALSE(damage_.empty());
-  EXPECT_NE(damage_.front().what.find("version 2"), std::string::npos);
 }
 
 // Whatever bit is flipped, the log reads only items that were appended, in their order, and reports
