@@ -11,29 +11,13 @@
 #include <thread>
 
 #include "fsyncs.h"
+#include "queue/queue_calls.h"
 #include "test_directory.h"
 
 namespace topicdb {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::unique_ptr<Queue> OpenQueue(const std::string& path, QueueOptions options) {
-  auto queue = Queue::Open(path, options);
-  EXPECT_TRUE(queue.ok()) << queue.status().message();
-  return std::move(queue).value();
-}
-
-QueueReceipt Append(Queue& queue, const std::vector<std::string>& items) {
-  const std::vector<std::string_view> views(items.begin(), items.end());
-  auto receipt = queue.Append(views);
-  EXPECT_TRUE(receipt.ok()) << receipt.status().message();
-  return receipt.ok() ? *receipt : QueueReceipt{};
-}
-
-std::shared_ptr<QueueCursor> Main(Queue& queue) {
-  return queue.Cursor(std::string(kDefaultCursor)).value();
-}
 
 std::string NameOfMode(QueueMode mode) {
   switch (mode) {
@@ -156,26 +140,6 @@ INSTANTIATE_TEST_SUITE_P(All, QueueModes,
                          testing::Values(QueueMode::kMemory, QueueMode::kDisk, QueueMode::kOffload,
                                          QueueMode::kVolatile),
                          [](const auto& parameter) { return NameOfMode(parameter.param); });
-
-TEST(Queue, DurableAppendsOfManyThreads) {
-  const TestDirectory directory;
-  QueueOptions options;
-  options.durability = Durability::kDisk;
-  {
-    const auto queue = OpenQueue(directory / "q", options);
-    std::vector<std::thread> threads;
-    for (int thread = 0; thread < 4; ++thread) {
-      threads.emplace_back([&] {
-        for (int i = 0; i < 25; ++i) {
-          EXPECT_EQ(Append(*queue, {"item"}).durability, Durability::kDisk);
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-  const auto queue = OpenQueue(directory / "q", options);
-  EXPECT_EQ(Main(*queue)->GetStats()->waiting, 100U);
-}
 
 // Appends until two items that were popped and came back are dropped. Returns whether the memory of
 // the first of them is free: the cursor itself holds the one that it has read last.
