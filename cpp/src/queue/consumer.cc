@@ -62,8 +62,8 @@ Result<std::unique_ptr<Consumer>> Consumer::Decode(std::string_view content) {
     span.bytes = in.Varint();
     span.position = read_position(span.items.first);
     span.state = Span::State::kWaiting;
-    valid = span.items.first >= least && span.items.count > 0 &&
-            span.items.count <= consumer->next_.sequence - span.items.first;
+    valid = span.items.first >= least && span.items.first < consumer->next_.sequence &&
+            span.items.count > 0 && span.items.count <= consumer->next_.sequence - span.items.first;
     least = span.items.end();
     if (valid) consumer->state_.Add(span);
   }

@@ -309,6 +309,7 @@ TEST(Consumer, DecodesNothingThatIsMalformed) {
            {5, {{1, 2}, {2, 1}}},  // spans do not overlap
            {5, {{3, 1}, {1, 1}}},  // and are in order
            {5, {{4, 2}}},          // what was popped is before what was not
+           {5, {{6, 1}}},          // all of it
        }) {
     EXPECT_EQ(Consumer::Decode(Stored(next, spans)).status().code(), Code::kCorruption) << next;
   }
