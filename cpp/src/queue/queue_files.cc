@@ -66,6 +66,7 @@ Result<std::unique_ptr<QueueFiles>> QueueFiles::Open(const std::string& director
 }
 
 Result<QueueFilesInfo> ReadQueueFiles(const std::string& directory) {
+  if (!Exists(directory)) return NotFound(directory + " does not exist");
   TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory));
   QueueFilesInfo info;
   const bool segments = std::any_of(names.begin(), names.end(), [](const std::string& name) {

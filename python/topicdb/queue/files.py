@@ -63,7 +63,8 @@ def inspect(path: str | os.PathLike[str], *, deep: bool = False) -> QueueInfo:
     """Returns what is in a queue's directory. ``deep`` reads and checks every item.
 
     It changes nothing and takes no lock. Beside a process that has the queue open, the end of the
-    last segment may look torn. Raises CorruptionError if the directory is no queue; StorageError.
+    last segment may look torn. Raises CorruptionError if the directory is no queue; NotFoundError;
+    StorageError.
     """
     inspector = _core.QueueInspector(os.fspath(path))
     while deep and inspector.next():

@@ -129,6 +129,13 @@ TEST_F(QueueFilesTest, ParentsAreNotMade) {
   EXPECT_FALSE(Exists(queue_));
 }
 
+TEST_F(QueueFilesTest, LookingForADirectoryThatIsMissingMakesNone) {
+  const Status status = ReadQueueFiles(queue_).status();
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_NE(status.message().find(queue_), std::string::npos) << status.message();
+  EXPECT_FALSE(Exists(queue_));
+}
+
 TEST_F(QueueFilesTest, SegmentsWithoutQueueAreAQueueThatIsDamaged) {
   MakeFile("0000000000000001.segment", "");
   EXPECT_EQ(Open().status().code(), Code::kCorruption);

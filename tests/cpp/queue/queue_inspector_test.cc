@@ -133,6 +133,11 @@ TEST_F(QueueInspectorTest, ReadsQueuesOfReplayq) {
   EXPECT_FALSE(Exists(PathOf("topicdb.lock")));
 }
 
+TEST_F(QueueInspectorTest, ADirectoryThatIsMissingIsNotFound) {
+  EXPECT_EQ(QueueInspector::Open(queue_).status().code(), Code::kNotFound);
+  EXPECT_EQ(RepairQueue(queue_).status().code(), Code::kNotFound);
+}
+
 TEST_F(QueueInspectorTest, ADirectoryOfOtherThingsIsNoQueue) {
   std::filesystem::create_directory(queue_);
   EXPECT_EQ(QueueInspector::Open(queue_).status().code(), Code::kCorruption);

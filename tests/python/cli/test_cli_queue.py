@@ -96,3 +96,4 @@ def test_a_queue_of_replayq(tmp_path: Path) -> None:
 
 def test_no_queue(tmp_path: Path) -> None:
     assert "is no queue" in error_of("queue", "info", tmp_path)
+    assert "none does not exist" in error_of("queue", "info", tmp_path / "none")
