@@ -17,16 +17,17 @@ inline std::atomic<bool> fsync_fails{false};
 // Unless this is null, fsync fails while nothing exists at this path.
 inline std::atomic<const char*> fsync_needs{nullptr};
 
-// As long as it lives, each thread that has fsynced a file calls `hook` with the path of that file.
-// There is one at a time. Thread-safe; the hook must be, too.
-class FsyncHook {
+// As long as it lives, each thread that has fsynced a file or directory calls `hook` with its path.
+// There is one of each kind at a time. Thread-safe; the hook must be, too.
+template <typename Kind>
+class SyncHook {
  public:
   using Hook = std::function<void(const std::string& path)>;
 
-  explicit FsyncHook(Hook hook) { Set(std::make_shared<const Hook>(std::move(hook))); }
-  ~FsyncHook() { Set(nullptr); }
-  FsyncHook(const FsyncHook&) = delete;
-  FsyncHook& operator=(const FsyncHook&) = delete;
+  explicit SyncHook(Hook hook) { Set(std::make_shared<const Hook>(std::move(hook))); }
+  ~SyncHook() { Set(nullptr); }
+  SyncHook(const SyncHook&) = delete;
+  SyncHook& operator=(const SyncHook&) = delete;
 
   // Calls the hook, if there is one.
   static void Call(const std::string& path) {
@@ -47,5 +48,7 @@ class FsyncHook {
   inline static std::mutex mutex_;
   inline static std::shared_ptr<const Hook> hook_;
 };
+using FsyncHook = SyncHook<struct FileSync>;
+using DirectorySyncHook = SyncHook<struct DirectorySync>;
 
 }  // namespace topicdb

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "layout/skipstream/skipstream_reader.h"
@@ -184,16 +183,6 @@ TEST(Database, AShardOfAnotherDatabaseIsRefused) {
   fs::copy(directory / "two/shards/0000", directory / "one/shards/0000",
            fs::copy_options::recursive);
   EXPECT_EQ(Database::Open(directory / "one", {}).status().code(), Code::kCorruption);
-}
-
-TEST(Database, ACreationThatWasCutShortIsStartedAnew) {
-  const TestDirectory directory;
-  OpenOk(directory / "db");
-  fs::remove(directory / "db/TOPICDB");
-  EXPECT_EQ(Database::Open(directory / "db", {}).status().code(), Code::kCorruption);
-  std::ofstream(directory / "db/CREATING").close();
-  EXPECT_TRUE(Values(*OpenOk(directory / "db"), "#").empty());
-  EXPECT_FALSE(fs::exists(directory / "db/CREATING"));
 }
 
 TEST(Database, ABadRowWritesNothing) {

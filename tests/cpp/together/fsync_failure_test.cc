@@ -17,6 +17,12 @@
 
 namespace {
 std::atomic<int> fsyncs{0};
+
+std::string PathOf(int descriptor) {
+  std::error_code error;
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  return std::filesystem::read_symlink(link, error).string();
+}
 }  // namespace
 
 extern "C" int fdatasync(int descriptor) {
@@ -26,11 +32,7 @@ extern "C" int fdatasync(int descriptor) {
   }
   ++fsyncs;
   const int outcome = static_cast<int>(syscall(SYS_fdatasync, descriptor));
-  if (outcome == 0) {
-    std::error_code error;
-    const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
-    topicdb::FsyncHook::Call(std::filesystem::read_symlink(link, error).string());
-  }
+  if (outcome == 0) topicdb::FsyncHook::Call(PathOf(descriptor));
   return outcome;
 }
 
@@ -40,7 +42,9 @@ extern "C" int fsync(int descriptor) {
     errno = EIO;
     return -1;
   }
-  return static_cast<int>(syscall(SYS_fsync, descriptor));
+  const int outcome = static_cast<int>(syscall(SYS_fsync, descriptor));
+  if (outcome == 0) topicdb::DirectorySyncHook::Call(PathOf(descriptor));
+  return outcome;
 }
 
 namespace topicdb {

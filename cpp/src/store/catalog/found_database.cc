@@ -48,7 +48,12 @@ Result<FoundDatabase> FindDatabase(const std::string& path) {
     return Corruption(path + " is a file; a TopicDB database is a directory");
   }
   if (Exists(DescriptorPath(path))) return Load(path);
-  if (exists) TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
+  if (exists) {
+    const Status creatable = CheckCreatable(path);
+    // Another process may have made the database since the look above.
+    if (!creatable.ok() && Exists(DescriptorPath(path))) return Load(path);
+    TOPICDB_RETURN_IF_ERROR(creatable);
+  }
   return NotFound("there is no database at " + path + " (mode='r' does not create one)");
 }
 

@@ -76,7 +76,9 @@ Result<FoundDatabase> Create(const std::string& path, const OpenOptions& options
   TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, RetentionRules::Make(descriptor.schema.retention));
   FoundDatabase made{std::move(descriptor), std::move(rules)};
   if (!Exists(path)) TOPICDB_RETURN_IF_ERROR(MakeDirectory(path));
-  TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
+  const Status creatable = CheckCreatable(path);
+  if (!creatable.ok() && Exists(DescriptorPath(path))) return FindDatabase(path);  // just made
+  TOPICDB_RETURN_IF_ERROR(creatable);
   {
     TOPICDB_ASSIGN_OR_RETURN(const auto lock,
                              FileLock::AcquireWithin(CreationLockPath(path), kLockPatience));
@@ -107,9 +109,7 @@ Status RemoveMarker(const std::string& path) {
 Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOptions& options) {
   auto found = FindDatabase(path);
   if (!found.ok()) {
-    const bool is_missing =
-        found.status().code() == Code::kNotFound && !Exists(DescriptorPath(path));
-    if (!is_missing || options.read_only) return found;
+    if (found.status().code() != Code::kNotFound || options.read_only) return found;
     found = Create(path, options);
     TOPICDB_RETURN_IF_ERROR(found.status());
   }
