@@ -1,9 +1,20 @@
 #include "store/care/janitor.h"
 
+#include <algorithm>
+
 namespace topicdb {
 
+namespace {
+
+// The clock cannot show the end of an interval that is much longer.
+constexpr std::chrono::microseconds kIntervalMax = std::chrono::years(100);
+
+}  // namespace
+
 Janitor::Janitor(std::chrono::microseconds interval, std::function<void()> work)
-    : interval_(interval), work_(std::move(work)), thread_([this] { Run(); }) {}
+    : interval_(std::min(interval, kIntervalMax)),
+      work_(std::move(work)),
+      thread_([this] { Run(); }) {}
 
 Janitor::~Janitor() {
   {

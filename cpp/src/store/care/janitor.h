@@ -14,7 +14,7 @@ namespace topicdb {
 class Janitor {
  public:
   // Starts the thread. The first call comes at once, each further one `interval` after the end of
-  // the one before.
+  // the one before. An interval of more than 100 years counts as that.
   Janitor(std::chrono::microseconds interval, std::function<void()> work);
   // Ends the thread. Returns when `work` does not run any more.
   ~Janitor();
