@@ -6,12 +6,9 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <string>
 
-#include "base/bytes/coding.h"
-#include "base/bytes/crc32.h"
-#include "layout/columnar/format/page_examples.h"
-#include "layout/columnar/format/page_format.h"
-#include "layout/columnar/format/touch_page.h"
+#include "layout/columnar/format/expect_page.h"
 
 namespace topicdb::columnar {
 namespace {
@@ -31,27 +28,6 @@ Rows InCommitOrder(Rows rows) {
 Rows Sorted(Rows rows) {
   std::sort(rows.begin(), rows.end());
   return rows;
-}
-
-std::shared_ptr<const Page> DecodeOk(const std::string& bytes) {
-  const auto page = Page::Decode(bytes);
-  EXPECT_TRUE(page.ok()) << page.status().message();
-  return page.ok() ? *page : nullptr;
-}
-
-Extent ExtentOf(const Rows& rows) {
-  const Serial serial{rows[0].serial};
-  Extent extent{rows[0].time, rows[0].time, serial, serial};
-  for (const Row& row : rows) extent.Include(row.time, Serial{row.serial});
-  return extent;
-}
-
-void ExpectPage(const std::string& bytes, const Rows& rows) {
-  const auto page = DecodeOk(bytes);
-  ASSERT_NE(page, nullptr);
-  EXPECT_TRUE(RowsOf(*page) == rows);  // EXPECT_EQ would print large values
-  EXPECT_EQ(page->extent(), ExtentOf(rows));
-  EXPECT_EQ(FaultOf(*page), nullptr);
 }
 
 void ExpectRoundTrips(const Rows& rows) {
@@ -76,73 +52,6 @@ std::map<std::string, std::string> ExamplePages() {
           {"lz4", PackedPage(Sorted(Example()), PageCodec::kLz4)}};
 }
 
-std::string WithChecksum(std::string page) {
-  page.resize(page.size() - kCrcBytes);
-  AppendLittle(&page, Crc32(page));
-  return page;
-}
-
-// Expects that a page whose checksum is right is either refused or safe to read.
-void ExpectRefusedOrSafe(const std::string& bytes, const std::string& what) {
-  const auto page = Page::Decode(bytes);
-  if (page.ok()) {
-    EXPECT_EQ(FaultOf(**page), nullptr) << what;
-  } else {
-    EXPECT_EQ(page.status().code(), Code::kCorruption) << what;
-  }
-}
-
-// Makes the body of a packed page. Each column is a string of varints; the values follow them.
-std::string PackedBody(const std::vector<std::string>& columns, const std::string& values) {
-  std::string body;
-  for (const std::string& column : columns) {
-    AppendLittle(&body, static_cast<std::uint32_t>(column.size()));
-  }
-  for (const std::string& column : columns) body += column;
-  return body + values;
-}
-
-std::string Varints(const std::vector<std::uint64_t>& numbers) {
-  std::string bytes;
-  for (const std::uint64_t number : numbers) AppendVarint(&bytes, number);
-  return bytes;
-}
-
-std::string PackedPageOf(PageHeader header, const std::string& body) {
-  header.kind = PageKind::kPacked;
-  header.codec = PageCodec::kLz4;
-  header.body_bytes = static_cast<std::uint32_t>(body.size());
-  std::string stored;
-  EXPECT_TRUE(PageCompressor(header.codec).Compress(body, &stored).ok());
-  header.stored_bytes = static_cast<std::uint32_t>(stored.size());
-  std::string page;
-  AppendHeader(header, &page);
-  page += stored;
-  AppendLittle(&page, Crc32(page));
-  return page;
-}
-
-// A packed page with two messages, "ab" and "c", of one topic. Tests change its columns and header.
-struct Handmade {
-  std::string topics = Varints({1, 0, 1}) + "t" + Varints({2});
-  std::string times = Varints({ZigZag(0), ZigZag(1)});
-  std::string serials = Varints({ZigZag(0), ZigZag(1)});
-  std::string indexes = Varints({ZigZag(0), ZigZag(0)});
-  std::string lengths = Varints({2, 1});
-  PageHeader header = [] {
-    PageHeader made;
-    made.rows = 2;
-    made.topics = 1;
-    made.extent = {5, 6, Serial{8}, Serial{9}};
-    made.value_bytes = 3;
-    return made;
-  }();
-
-  std::string Bytes() const {
-    return PackedPageOf(header, PackedBody({topics, times, serials, indexes, lengths}, "abc"));
-  }
-};
-
 TEST(Page, OneMessageRoundTrips) { ExpectRoundTrips({{1, "a", 1, 1, 0, "v"}}); }
 
 TEST(Page, MessagesOfManyTopicsRoundTrip) { ExpectRoundTrips(Example()); }
@@ -161,37 +70,6 @@ TEST(Page, ATopicThatRepeatsInAPlainPageRoundTrips) {
   ExpectRoundTrips(rows);
   EXPECT_EQ(DecodeOk(PlainPage(rows))->topics(), 100U);
   EXPECT_EQ(DecodeOk(PackedPage(Sorted(rows), PageCodec::kLz4))->topics(), 1U);
-}
-
-TEST(Page, ATopicOfSeveralRowsIsStoredOnceIfTheBuilderIsToldOnce) {
-  PlainPageBuilder builder;
-  const std::uint32_t topic = builder.AddTopic(StreamId{4}, "t/u");
-  builder.AddRow(topic, 2, Serial{1}, 0, "x");
-  builder.AddRow(topic, 1, Serial{1}, 1, "y");
-  std::string bytes;
-  for (const std::string_view part : builder.Encode()) bytes.append(part);
-  ExpectPage(bytes, {{4, "t/u", 2, 1, 0, "x"}, {4, "t/u", 1, 1, 1, "y"}});
-  EXPECT_EQ(DecodeOk(bytes)->topics(), 1U);
-  EXPECT_EQ(builder.Streams(), std::vector<StreamId>{StreamId{4}});
-}
-
-TEST(Page, ABuilderMayBeUsedAgain) {
-  PlainPageBuilder builder;
-  for (const std::uint64_t serial : {5, 2}) {
-    builder.Clear();
-    builder.AddRow(builder.AddTopic(StreamId{1}, "t"), 7, Serial{serial}, 3, "v");
-    std::string bytes;
-    for (const std::string_view part : builder.Encode()) bytes.append(part);
-    ExpectPage(bytes, {{1, "t", 7, serial, 3, "v"}});
-  }
-  PackedPageEncoder encoder(PageCodec::kZstd);
-  std::string bytes = "before";
-  for (const std::int64_t time : {5, 2}) {
-    const std::size_t begin = bytes.size();
-    const PackedRow row{StreamId{1}, "t", time, Serial{7}, 3, "v"};
-    ASSERT_TRUE(encoder.Encode({&row, 1}, &bytes).ok());
-    ExpectPage(bytes.substr(begin), {{1, "t", time, 7, 3, "v"}});
-  }
 }
 
 TEST(Page, TheSmallestAndLargestNumbersRoundTrip) {
@@ -288,59 +166,6 @@ TEST(Page, ManyChangesAtOnceAreRefusedOrSafeToRead) {
       ExpectRefusedOrSafe(WithChecksum(changed), form + " round " + std::to_string(round));
     }
   }
-}
-
-TEST(Page, ChangedColumnsOfAPackedPageAreRefusedOrSafeToRead) {
-  const Handmade whole;
-  const std::string body =
-      PackedBody({whole.topics, whole.times, whole.serials, whole.indexes, whole.lengths}, "abc");
-  for (std::size_t i = 0; i < body.size(); ++i) {
-    for (int byte = 0; byte < 256; ++byte) {
-      std::string changed = body;
-      changed[i] = static_cast<char>(byte);
-      ExpectRefusedOrSafe(PackedPageOf(whole.header, changed), std::to_string(i));
-    }
-  }
-}
-
-TEST(Page, AHandmadePageIsDecodedUnlessOneThingIsWrong) {
-  const auto code = [](auto change) {
-    Handmade page;
-    change(&page);
-    return Page::Decode(page.Bytes()).status().code();
-  };
-  ExpectPage(Handmade().Bytes(), {{1, "t", 5, 8, 0, "ab"}, {1, "t", 6, 9, 0, "c"}});
-  EXPECT_EQ(code([](Handmade* p) { p->header.extent.first_time = 4; }), Code::kCorruption);
-  EXPECT_EQ(code([](Handmade* p) { p->header.extent.last_serial = Serial{10}; }),
-            Code::kCorruption);
-  EXPECT_EQ(code([](Handmade* p) { p->header.rows = 1; }), Code::kCorruption);
-  EXPECT_EQ(code([](Handmade* p) { p->header.rows = 3; }), Code::kCorruption);
-  EXPECT_EQ(code([](Handmade* p) { p->header.topics = 2; }), Code::kCorruption);
-  EXPECT_EQ(code([](Handmade* p) { p->header.value_bytes = 2; }), Code::kCorruption);
-  EXPECT_EQ(code([](Handmade* p) { p->topics += '\0'; }), Code::kCorruption);
-  EXPECT_EQ(code([](Handmade* p) { p->lengths += '\0'; }), Code::kCorruption);
-  EXPECT_EQ(code([](Handmade* p) { p->lengths = Varints({2, 0}); }), Code::kCorruption);
-  EXPECT_EQ(code([](Handmade* p) { p->indexes = Varints({0, ZigZag(-1)}); }), Code::kCorruption);
-  EXPECT_EQ(code([](Handmade* p) { p->topics = Varints({0, 0, 1}) + "t\2"; }), Code::kCorruption);
-  EXPECT_EQ(code([](Handmade* p) { p->topics = Varints({1, 1, 1}) + "t\2"; }), Code::kCorruption);
-  // A time is below 0, and the bounds in the header fit it.
-  EXPECT_EQ(code([](Handmade* p) {
-              p->header.extent.first_time = -1;
-              p->times = Varints({0, ZigZag(7)});
-            }),
-            Code::kCorruption);
-}
-
-// The sum of the lengths exceeds 64 bits, and what is left of it is the right sum.
-TEST(Page, LengthsThatWrapAreCorruption) {
-  Handmade page;
-  page.lengths = Varints({3, kSerialMax - 1, 2});
-  page.times += '\0';
-  page.serials += '\0';
-  page.indexes += '\0';
-  page.topics = Varints({1, 0, 1}) + "t" + Varints({3});
-  page.header.rows = 3;
-  EXPECT_EQ(Page::Decode(page.Bytes()).status().code(), Code::kCorruption);
 }
 
 }  // namespace

@@ -71,28 +71,5 @@ TEST(BlockStaging, ATopicThatComesTwiceIsOne) {
   EXPECT_EQ((*page)->extent(), (Extent{1'010, 1'050, Serial{77}, Serial{77}}));
 }
 
-TEST(BlockStaging, APageAndAPlacementThatDoNotFitAreDamage) {
-  StagedRows rows;
-  rows.topics = {{1, "a"}, {2, "b"}};
-  Add(&rows, 0, 1, "x");
-  Add(&rows, 1, 2, "y");
-  Pages pages;
-  const StagedBlock block = Stage(rows, &pages);
-  const std::string& bytes = pages.begin()->second;
-  Placement lacks = PlacementOf(block, 0);
-  lacks.groups.pop_back();
-  EXPECT_EQ(Page::Decode(bytes, &lacks).status().code(), Code::kCorruption);
-  Placement late = PlacementOf(block, std::numeric_limits<std::int64_t>::max() - 1);
-  EXPECT_EQ(Page::Decode(bytes, &late).status().code(), Code::kCorruption);
-  late.time_shift -= 1;
-  EXPECT_TRUE(Page::Decode(bytes, &late).ok());
-  PackedPageEncoder encoder(PageCodec::kLz4);
-  std::string other;  // with a serial that no staged page has
-  const PackedRow row{StreamId{1}, "a", 1, Serial{5}, 0, "x"};
-  ASSERT_TRUE(encoder.Encode({&row, 1}, &other).ok());
-  const Placement placement = PlacementOf(block, 0);
-  EXPECT_EQ(Page::Decode(other, &placement).status().code(), Code::kCorruption);
-}
-
 }  // namespace
 }  // namespace topicdb::columnar
