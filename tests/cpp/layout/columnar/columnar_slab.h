@@ -73,6 +73,39 @@ class ColumnarSlab {
     std::erase_if(rows_, [&](const Row& row) { return row.serial + 1 == next_serial_; });
   }
 
+  // Adds the rows as a job does, as one staged block in one commit. The block's groups have other
+  // numbers than the streams. Sets the serials and indexes of the rows, and moves their times.
+  void WriteStaged(Rows rows, std::int64_t time_shift = 0) {
+    constexpr std::uint32_t kGroups = 10;  // how far the numbers of groups are from the streams'
+    const std::uint64_t serial = next_serial_++;
+    StagedRows staged;
+    for (std::uint32_t index = 0; index < rows.size(); ++index) {
+      Row& row = rows[index];
+      staged.rows.push_back({index, static_cast<std::uint32_t>(staged.values.size()),
+                             static_cast<std::uint32_t>(row.value.size()), row.time});
+      staged.topics.push_back({kGroups + row.stream, row.topic});
+      staged.values += row.value;
+      staged.topic_bytes += row.topic.size();
+      row.serial = serial;
+      row.index = index;
+      row.time += time_shift;
+    }
+    rocksdb::WriteBatch batch;
+    StagedBlock block;
+    const KeySink put = [&](std::string_view key, std::string_view page) {
+      EXPECT_TRUE(batch.Put(families().sealed, key, page).ok());
+      return Status::Ok();
+    };
+    Check(StageBlock(staged, kStagedPagesMin + serial, limits.page_bytes_max, put, &block));
+    std::vector<StreamId> streams;
+    for (const StagedTopic& topic : block.topics) streams.emplace_back(topic.group - kGroups);
+    Check(layout_.log()->InstallStaged(families(), state_.get(), block,
+                                       {Serial{serial}, time_shift, streams}, &batch));
+    ASSERT_TRUE(db_->Write({}, &batch).ok());
+    ++state_->fresh_blocks;
+    rows_.insert(rows_.end(), rows.begin(), rows.end());
+  }
+
   // Makes one step of sealing, and calls `between` before Install. Returns false if there is
   // nothing to do.
   bool Seal(SealScope scope, const std::function<void()>& between = {}) {
@@ -153,6 +186,15 @@ class ColumnarSlab {
     }));
     return blocks;
   }
+  // Returns the fresh blocks in the order of commits.
+  std::vector<Block> Fresh() const {
+    std::vector<Block> blocks;
+    Check(BlockReader(Source()).ForEachFresh([&](Block block) {
+      blocks.insert(blocks.begin(), std::move(block));
+      return true;
+    }));
+    return blocks;
+  }
   Directory DirectoryOf(BlockId block) const {
     std::string value;
     Directory directory;
@@ -178,6 +220,19 @@ class ColumnarSlab {
       }
     }
     return keys;
+  }
+  // Change a record of the family `main`, or a page of the family `sealed`.
+  void PutRecord(const std::string& key, const std::string& value) {
+    ASSERT_TRUE(db_->Put({}, families().main, key, value).ok());
+  }
+  void RemoveRecord(const std::string& key) {
+    ASSERT_TRUE(db_->Delete({}, families().main, key).ok());
+  }
+  void PutPage(const std::string& key, const std::string& value) {
+    ASSERT_TRUE(db_->Put({}, families().sealed, key, value).ok());
+  }
+  void RemovePage(const std::string& key) {
+    ASSERT_TRUE(db_->Delete({}, families().sealed, key).ok());
   }
   // Returns how many records of one kind are stored.
   std::size_t CountOf(RecordKind kind) const {
