@@ -91,37 +91,6 @@ TEST(RowSpill, TakesManyPagesSideBySide) {
   EXPECT_GT(spill.rows_written(), 0U);
 }
 
-TEST(RowSpill, WhatIsReadMakesPlaceForWhatIsWritten) {
-  const TestDirectory directory;
-  SpillLane lane(directory / "", 100);
-  const std::string value(60, 'v');
-  const auto write = [&](std::uint64_t serial) {
-    SpillPart part;
-    for (std::uint32_t row = 0; row < 10; ++row) {
-      EXPECT_TRUE(
-          lane.Add({serial, row, 0}, {StreamId{1}, "t", 0, Serial{serial}, row, value}, &part)
-              .ok());
-    }
-    EXPECT_TRUE(lane.Write(&part).ok());
-    return part;
-  };
-  const SpillPart first = write(1);
-  const SpillPart second = write(2);
-  ASSERT_EQ(first.extents.size(), 1U);
-  lane.Reuse(first);
-  const SpillPart third = write(3);
-  ASSERT_EQ(third.extents.size(), 1U);
-  EXPECT_EQ(third.extents.front().offset, first.extents.front().offset);
-  EXPECT_NE(third.extents.front().offset, second.extents.front().offset);
-  MemoryPool memory(0);
-  const auto first_serial = [&](const SpillPart& part) {
-    const SpillPart::Piece& chunk = part.chunks.front();
-    return lane.Read(chunk, memory.Take(chunk.bytes)).value()->serial(0);
-  };
-  EXPECT_EQ(first_serial(third), Serial{3});
-  EXPECT_EQ(first_serial(second), Serial{2});
-}
-
 TEST(RowSpill, WhatIsSmallNeedsNoFile) {
   const TestDirectory directory;
   const std::vector<Rows> pages = OverlappingPages(2, 10);

@@ -1,0 +1,227 @@
+#include "layout/columnar/read/unordered_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "layout/blocks.h"
+#include "layout/columnar/columnar_slab.h"
+
+namespace topicdb::columnar {
+namespace {
+
+constexpr ReadLimits kNoLimits{1'000'000, std::size_t{1} << 30, 1'000'000};
+
+// A slab with two sealed blocks of many pages, two fresh ones, and a staged one.
+class UnorderedReaderTest : public ::testing::Test {
+ protected:
+  UnorderedReaderTest() {
+    for (int i = 0; i < 2; ++i) {
+      slab_.Write(Messages(150));
+      slab_.Seal(SealScope::kFresh);
+    }
+    slab_.Write(Messages(20));
+    slab_.Write(Messages(20));
+    slab_.WriteStaged(Messages(150), 500);
+  }
+
+  Rows Messages(int count) {
+    Rows rows;
+    for (int i = 0; i < count; ++i) {
+      const auto topic = static_cast<std::uint32_t>(random_() % 6);
+      rows.push_back({1 + topic / 2, "t/" + std::to_string(topic),
+                      static_cast<std::int64_t>(random_() % 1'000), 0, 0,
+                      std::to_string(random_())});
+    }
+    return rows;
+  }
+  // Returns the messages that any of the requests wants, sorted.
+  Rows Expected(const std::vector<ReadRequest>& any_of) const {
+    Rows rows;
+    for (const Row& row : slab_.rows()) {
+      const auto wants = [&](const ReadRequest& request) {
+        return ColumnarSlab::IsWanted(request, row) && Serial{row.serial} >= request.serial_min;
+      };
+      if (std::any_of(any_of.begin(), any_of.end(), wants)) rows.push_back(row);
+    }
+    rows = AsRead(std::move(rows));
+    std::sort(rows.begin(), rows.end());
+    return rows;
+  }
+  // Returns everything that a reader gives, in its order.
+  Rows ReadAll(const std::vector<ReadRequest>& any_of, const ReadLimits& limits) const {
+    Rows rows;
+    const auto reader = NewUnorderedReader(slab_.Source(), any_of);
+    while (true) {
+      Batch batch;
+      const auto outcome = reader->Read(limits, &batch);
+      EXPECT_TRUE(outcome.ok()) << outcome.status().message();
+      EXPECT_LE(batch.size(), limits.rows_max);
+      EXPECT_TRUE(batch.size() <= 1 || batch.bytes() <= limits.bytes_max);
+      for (std::size_t row = 0; row < batch.size(); ++row) {
+        rows.push_back({0, std::string(batch.topic(row)), batch.timestamp(row), 0, 0,
+                        std::string(batch.value(row))});
+      }
+      if (!outcome.ok() || *outcome == ReadOutcome::kExhausted) return rows;
+    }
+  }
+  void ExpectReads(const std::vector<ReadRequest>& any_of) const {
+    const Rows expected = Expected(any_of);
+    for (const ReadLimits& limits : {kNoLimits, ReadLimits{1, 1 << 20, 1'000},
+                                     ReadLimits{7, 1 << 20, 10}, ReadLimits{1'000, 150, 1'000}}) {
+      Rows found = ReadAll(any_of, limits);
+      std::sort(found.begin(), found.end());
+      EXPECT_EQ(found, expected);
+    }
+  }
+
+  std::mt19937_64 random_{1};
+  ColumnarSlab slab_;
+};
+
+TEST_F(UnorderedReaderTest, ReadsEachMessageOnceWhateverTheLimits) { ExpectReads({Request("#")}); }
+
+TEST_F(UnorderedReaderTest, ReadsSomeTopicsAndStreams) {
+  ExpectReads({Request("t/3")});
+  std::vector<ReadRequest> requests{Request("t/1"), Request("t/+")};
+  requests[1].streams = {StreamId{2}};
+  ExpectReads(requests);
+  ExpectReads({Request("absent/#")});
+}
+
+TEST_F(UnorderedReaderTest, WhatTwoRequestsWantComesOnce) {
+  ExpectReads({Request("t/+"), Request("t/2"), Request("t/2")});
+}
+
+TEST_F(UnorderedReaderTest, ReadsSomeTimesAndCommits) {
+  std::vector<ReadRequest> requests{Request("t/1"), Request("t/4")};
+  for (ReadRequest& request : requests) request.range = {300, 900};
+  ExpectReads(requests);
+  for (ReadRequest& request : requests) {
+    request.serial_min = Serial{2};
+    request.serial_max = Serial{4};
+  }
+  ExpectReads(requests);
+}
+
+TEST_F(UnorderedReaderTest, ReadsNoDeletedAndNoHiddenMessages) {
+  ReadRequest gone = Request("t/+");
+  gone.range = {200, 600};
+  slab_.Remove(gone);
+  ExpectReads({Request("#")});
+  ReadRequest masked = Request("#");
+  masked.masks = {{Filter::Parse("t/5").value(), {0, 800}, Serial{3}}};
+  ExpectReads({masked});
+}
+
+TEST_F(UnorderedReaderTest, KeepsTheOrderInWhichMessagesAreStored) {
+  Rows expected;
+  BlockReader reader(slab_.Source());
+  std::vector<Block> blocks = slab_.Sealed();
+  const std::vector<Block> fresh = slab_.Fresh();
+  blocks.insert(blocks.end(), fresh.rbegin(), fresh.rend());
+  for (const Block& block : blocks) {
+    for (std::uint32_t page = 0; page < block.entry.pages; ++page) {
+      const Rows rows = RowsOf(*reader.LoadPage(block, page).value());
+      expected.insert(expected.end(), rows.begin(), rows.end());
+    }
+  }
+  EXPECT_EQ(ReadAll({Request("#")}, kNoLimits), AsRead(expected));
+}
+
+TEST_F(UnorderedReaderTest, ItsPositionStays) {
+  ReadRequest request = Request("#");
+  request.position.timestamp = 77;
+  const auto reader = NewUnorderedReader(slab_.Source(), {request});
+  Batch batch;
+  ASSERT_TRUE(reader->Read({10, 1 << 20, 1'000}, &batch).ok());
+  EXPECT_EQ(reader->position(), request.position);
+}
+
+TEST_F(UnorderedReaderTest, EndsAReadThatExaminesMuchAndFindsNothing) {
+  ReadRequest request = Request("t/+");
+  request.masks = {{Filter::Parse("#").value(), {}, kLastSerial}};
+  const auto reader = NewUnorderedReader(slab_.Source(), {request});
+  Batch batch;
+  const auto outcome = reader->Read({100, 1 << 20, 60}, &batch);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  EXPECT_EQ(*outcome, ReadOutcome::kMore);
+  EXPECT_TRUE(batch.empty());
+  EXPECT_GT(reader->counters().rows_examined, 60U);
+  EXPECT_LT(reader->counters().rows_examined, slab_.rows().size());
+}
+
+TEST_F(UnorderedReaderTest, CountsWhatItDoes) {
+  const auto reader = NewUnorderedReader(slab_.Source(), {Request("t/3")});
+  Batch batch;
+  ASSERT_EQ(reader->Read(kNoLimits, &batch).value(), ReadOutcome::kExhausted);
+  const ReadCounters counters = reader->counters();
+  EXPECT_EQ(counters.blocks, 5U);
+  EXPECT_EQ(counters.rows_matched, batch.size());
+  EXPECT_EQ(counters.pages, counters.pages_read);
+  EXPECT_LT(counters.pages, 20U) << "of some 30";
+  EXPECT_GE(counters.rows_examined, counters.rows_matched);
+  EXPECT_GT(counters.bytes_read, batch.bytes() / 4);
+}
+
+TEST_F(UnorderedReaderTest, DamageIsAnError) {
+  slab_.PutPage(SealedPageKey(slab_.Sealed()[1].id.value(), 2), "damaged");
+  const auto reader = NewUnorderedReader(slab_.Source(), {Request("#")});
+  Batch batch;
+  EXPECT_EQ(reader->Read(kNoLimits, &batch).status().code(), Code::kCorruption);
+}
+
+// Writes one commit with values of this size.
+void WriteLarge(ColumnarSlab* slab, int count, std::size_t value_size) {
+  Rows rows;
+  for (int i = 0; i < count; ++i) {
+    rows.push_back({1, "a", i, 0, 0, std::string(value_size, static_cast<char>('a' + i % 26))});
+  }
+  slab->Write(std::move(rows));
+}
+
+TEST(UnorderedReader, ManyValuesThatLieTogetherAreLentByTheirPage) {
+  ColumnarSlab slab;
+  WriteLarge(&slab, 1'000, 300);
+  const auto reader = NewUnorderedReader(slab.Source(), {Request("#")});
+  Batch batch;
+  ASSERT_EQ(reader->Read({900, 1 << 20, 10'000}, &batch).value(), ReadOutcome::kMore);
+  EXPECT_EQ(batch.size(), 900U);
+  EXPECT_EQ(batch.value_bytes().size(), 300'000U) << "the page's, not those of 900 values";
+  EXPECT_EQ(batch.value(899), std::string(300, 'a' + 899 % 26));
+  Batch rest;
+  ASSERT_EQ(reader->Read({900, 1 << 20, 10'000}, &rest).value(), ReadOutcome::kExhausted);
+  ASSERT_EQ(rest.size(), 100U);
+  EXPECT_EQ(rest.timestamp(0), 900);
+}
+
+TEST(UnorderedReader, AMessageLargerThanTheLimitComesAlone) {
+  ColumnarSlab slab;
+  WriteLarge(&slab, 3, 500'000);
+  const auto reader = NewUnorderedReader(slab.Source(), {Request("#")});
+  for (int i = 0; i < 3; ++i) {
+    Batch batch;
+    ASSERT_TRUE(reader->Read({10, 100, 1'000}, &batch).ok());
+    ASSERT_EQ(batch.size(), 1U);
+    EXPECT_EQ(batch.timestamp(0), i);
+  }
+}
+
+TEST(UnorderedReader, ABatchKeepsSerialsIfItIsAskedTo) {
+  ColumnarSlab slab;
+  slab.Write({{1, "a", 1, 0, 0, "x"}});
+  slab.Write({{1, "a", 2, 0, 0, std::string(200'000, 'y')}});
+  const auto reader = NewUnorderedReader(slab.Source(), {Request("#")});
+  for (const std::uint64_t serial : {2, 1}) {  // the value of the later commit is lent
+    Batch batch(/*keeps_serials=*/true);
+    ASSERT_TRUE(reader->Read({1, 1 << 20, 1'000}, &batch).ok());
+    ASSERT_EQ(batch.size(), 1U);
+    EXPECT_EQ(batch.serial(0), Serial{serial});
+  }
+}
+
+}  // namespace
+}  // namespace topicdb::columnar
