@@ -1,0 +1,155 @@
+#include "store/database/open_shards.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "store/database/database_parts.h"
+#include "test_directory.h"
+
+namespace topicdb {
+namespace {
+
+using Numbers = std::vector<std::uint32_t>;
+
+Numbers OpenIn(const OpenShards& shards) {
+  Numbers numbers;
+  for (const auto& shard : shards.All()) numbers.push_back(shard->index());
+  return numbers;
+}
+
+// A database of three shards.
+class OpenShardsTest : public ::testing::Test {
+ protected:
+  OpenShardsTest() { const DatabaseParts made(path_, WithShards(3)); }
+
+  static OpenOptions Only(const Numbers& numbers) {
+    OpenOptions options;
+    options.only_shards = numbers;
+    return options;
+  }
+  static OpenOptions Reading() {
+    OpenOptions options;
+    options.read_only = true;
+    return options;
+  }
+
+  const TestDirectory directory_;
+  const std::string path_ = directory_ / "db";
+};
+
+TEST_F(OpenShardsTest, AllAreOpenedInTheOrderOfTheirNumbers) {
+  const DatabaseParts database(path_);
+  EXPECT_EQ(OpenIn(database.shards), (Numbers{0, 1, 2}));
+  for (const std::uint32_t number : {0, 1, 2}) {
+    EXPECT_EQ(database.shards.Find(number).value()->index(), number);
+  }
+  EXPECT_TRUE(database.shards.CheckMayWrite().ok());
+  EXPECT_TRUE(database.shards.CheckMayWriteAll("trim").ok());
+}
+
+TEST_F(OpenShardsTest, OnlySomeMayBeOpenedAndAnotherHandleOpensTheRest) {
+  const DatabaseParts some(path_, Only({2, 0}));
+  EXPECT_EQ(OpenIn(some.shards), (Numbers{0, 2}));
+  const Status absent = some.shards.Find(1).status();
+  EXPECT_EQ(absent.code(), Code::kReadOnly);
+  EXPECT_EQ(absent.message(), "shard 1 is not open here (only_shards=[0, 2])");
+  EXPECT_TRUE(some.shards.CheckMayWrite().ok());
+  const Status all = some.shards.CheckMayWriteAll("set_retention");
+  EXPECT_EQ(all.code(), Code::kReadOnly);
+  EXPECT_TRUE(all.message().starts_with("set_retention: ")) << all.message();
+  const DatabaseParts rest(path_, Only({1}));
+  EXPECT_EQ(OpenIn(rest.shards), (Numbers{1}));
+}
+
+TEST_F(OpenShardsTest, OneThatAnotherHandleWritesIsLockedAndThenNoneIsOpen) {
+  const DatabaseParts writer(path_, Only({1}));
+  const auto environment = DatabaseParts::MakeEnvironment(path_, {});
+  OpenShards shards(environment, std::nullopt);
+  EXPECT_EQ(shards.Open().code(), Code::kLocked);
+  EXPECT_TRUE(shards.All().empty());
+  EXPECT_EQ(OpenIn(DatabaseParts(path_, Only({0, 2})).shards), (Numbers{0, 2}))
+      << "the others are free again";
+}
+
+TEST_F(OpenShardsTest, ADamagedOneIsAnErrorThatNamesIt) {
+  std::filesystem::remove_all(path_ + "/shards/0001");
+  OpenShards shards(DatabaseParts::MakeEnvironment(path_, {}), std::nullopt);
+  const Status opened = shards.Open();
+  EXPECT_EQ(opened.code(), Code::kCorruption);
+  EXPECT_NE(opened.message().find("shard 1 of " + path_), std::string::npos) << opened.message();
+  EXPECT_TRUE(shards.All().empty());
+}
+
+TEST_F(OpenShardsTest, AReaderMayNotWrite) {
+  const DatabaseParts reader(path_, Reading());
+  EXPECT_EQ(reader.shards.CheckMayWrite().code(), Code::kReadOnly);
+  EXPECT_EQ(reader.shards.CheckMayWriteAll("trim").code(), Code::kReadOnly);
+}
+
+TEST_F(OpenShardsTest, AReaderOpensAnewWhatHasChangedAndKeepsTheRest) {
+  DatabaseParts writer(path_);
+  DatabaseParts reader(path_, Reading());
+  const auto before = reader.shards.All();
+  ASSERT_TRUE(reader.shards.Open().ok());
+  EXPECT_EQ(reader.shards.All(), before) << "nothing has changed";
+
+  writer.Append({{TopicIn(1, 3), 5, "new"}});
+  ASSERT_TRUE(reader.shards.Open().ok());
+  const auto after = reader.shards.All();
+  EXPECT_EQ(OpenIn(reader.shards), (Numbers{0, 1, 2}));
+  EXPECT_EQ(after[0], before[0]);
+  EXPECT_NE(after[1], before[1]);
+  EXPECT_EQ(after[2], before[2]);
+  EXPECT_EQ(after[1]->view()->serial(), Serial{1});
+  EXPECT_EQ(before[1]->view()->serial(), kNoSerial) << "who has it still reads it";
+}
+
+TEST_F(OpenShardsTest, GivesAMomentOfEachShard) {
+  DatabaseParts database(path_, Only({0, 2}));
+  database.Append({{TopicIn(2, 3), 5, "x"}});
+  for (const auto& moments : {database.shards.Moments(), database.shards.WholeMoments()}) {
+    ASSERT_EQ(moments.size(), 2U);
+    EXPECT_EQ(moments[0].shard->index(), 0U);
+    EXPECT_EQ(moments[0].view->serial(), kNoSerial);
+    EXPECT_EQ(moments[1].shard->index(), 2U);
+    EXPECT_EQ(moments[1].view->serial(), Serial{1});
+  }
+}
+
+TEST_F(OpenShardsTest, OnceTheyAreTakenNoneIsOpen) {
+  const DatabaseParts database(path_);
+  OpenShards shards(DatabaseParts::MakeEnvironment(path_, Reading()), std::nullopt);
+  ASSERT_TRUE(shards.Open().ok());
+  const auto taken = shards.TakeAll();
+  EXPECT_EQ(taken.size(), 3U);
+  EXPECT_TRUE(shards.All().empty());
+  EXPECT_TRUE(shards.Moments().empty());
+  EXPECT_EQ(shards.Find(0).status().code(), Code::kReadOnly);
+}
+
+// A job of two shards that only one of them has applied yet.
+TEST_F(OpenShardsTest, AJobThatNotAllShardsHaveIsHiddenOnlyWhereReadersLook) {
+  const std::string first = TopicIn(0, 3);
+  const std::string second = TopicIn(1, 3);
+  JobIntent intent;
+  intent.database = FindDatabase(path_)->descriptor.id;
+  intent.job = intent.sequence = "j";
+  intent.files = {Stage(path_, "j", {{first, 1, "x"}, {second, 1, "y"}})};
+  intent.shards = {0, 1};
+  ASSERT_TRUE(WriteIntent(path_, &intent).ok());
+  {
+    DatabaseParts some(path_, Only({0}));
+    ASSERT_TRUE(some.jobs.Apply().ok());
+  }
+  DatabaseParts database(path_);
+  EXPECT_EQ(database.shards.WholeMoments()[0].view->hidden().size(), 0U);
+  EXPECT_EQ(database.shards.Moments()[0].view->hidden().size(), 1U);
+  ASSERT_TRUE(database.jobs.Apply().ok());
+  EXPECT_EQ(database.shards.Moments()[0].view->hidden().size(), 0U);
+}
+
+}  // namespace
+}  // namespace topicdb
