@@ -90,7 +90,7 @@ void Subscriber::Lose(Loss loss) {
   const bool was_ready = IsReady();
   lost_ += loss.messages;
   losses_.push_back({std::move(loss), offered_});
-  if (!was_ready) TellReady();
+  if (!was_ready && IsReady()) TellReady();  // one that is paused is not
 }
 
 bool Subscriber::IsReady() const {
