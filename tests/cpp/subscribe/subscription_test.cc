@@ -6,97 +6,12 @@
 #include <string>
 #include <thread>
 
-#include "test_directory.h"
-#include "topicdb/database.h"
+#include "subscribe/subscribing.h"
 
 namespace topicdb {
 namespace {
 
 using namespace std::chrono_literals;
-
-// The longest wait for something that must come. Only a test that fails waits this long.
-constexpr auto kPatience = 5min;
-
-std::unique_ptr<Database> OpenOk(const std::string& path, std::uint32_t shards = 1) {
-  OpenOptions options;
-  options.schema.shards = shards;
-  auto database = Database::Open(path, options);
-  EXPECT_TRUE(database.ok()) << database.status().message();
-  return std::move(database).value();
-}
-
-void Append(Database& database, const std::vector<std::pair<std::string, std::string>>& messages,
-            std::int64_t timestamp = kAssignTimestamp) {
-  std::vector<MessageView> views;
-  for (const auto& [topic, value] : messages) views.push_back({topic, timestamp, value});
-  const auto receipt = database.Append(views);
-  ASSERT_TRUE(receipt.ok()) << receipt.status().message();
-}
-
-void AppendCounted(Database& database, const std::string& topic, int first, int last) {
-  std::vector<std::pair<std::string, std::string>> messages;
-  for (int i = first; i < last; ++i) messages.emplace_back(topic, std::to_string(i));
-  Append(database, messages);
-}
-
-std::unique_ptr<Subscription> Subscribe(Database& database, const std::string& filter,
-                                        const SubscribeFrom& from = {},
-                                        const SubscribeWindow& window = {}) {
-  auto subscription =
-      database.subscriptions().Subscribe({Filter::Parse(filter).value()}, from, window);
-  EXPECT_TRUE(subscription.ok()) << subscription.status().message();
-  return std::move(subscription).value();
-}
-
-SubscribeFrom FromNow() {
-  SubscribeFrom from;
-  from.places.reset();
-  return from;
-}
-
-// Takes and acknowledges messages until there are `count` of them, or nothing comes. Returns their
-// values, and adds the losses that come between them to `losses`.
-std::vector<std::string> Take(Subscription& subscription, std::size_t count,
-                              std::chrono::milliseconds timeout = kPatience,
-                              std::vector<Loss>* losses = nullptr) {
-  std::vector<std::string> values;
-  while (values.size() < count) {
-    const auto delivery = subscription.Next(timeout);
-    EXPECT_TRUE(delivery.ok()) << delivery.status().message();
-    if (!delivery.ok() || !delivery->has_value()) break;
-    if ((*delivery)->loss.has_value()) {
-      EXPECT_TRUE((*delivery)->batch->empty());
-      if (losses != nullptr) losses->push_back(*(*delivery)->loss);
-      continue;
-    }
-    for (std::size_t row = 0; row < (*delivery)->batch->size(); ++row) {
-      values.emplace_back((*delivery)->batch->value(row));
-    }
-    EXPECT_TRUE(subscription.Acknowledge((*delivery)->seqno).ok());
-  }
-  return values;
-}
-
-void WaitUntilLive(const Subscription& subscription) {
-  while (subscription.Info().state != SubscriptionState::kLive) std::this_thread::sleep_for(1ms);
-}
-
-// Takes and acknowledges all messages that were committed before.
-std::vector<std::string> TakeAll(Subscription& subscription) {
-  WaitUntilLive(subscription);  // then it has read all that is stored
-  std::vector<std::string> values;
-  while (true) {
-    std::vector<std::string> more = Take(subscription, 1, 10ms);
-    if (more.empty()) return values;
-    values.insert(values.end(), more.begin(), more.end());
-  }
-}
-
-std::vector<std::string> Counted(int first, int last) {
-  std::vector<std::string> values;
-  for (int i = first; i < last; ++i) values.push_back(std::to_string(i));
-  return values;
-}
 
 TEST(Subscription, GivesWhatIsStoredAndThenWhatComes) {
   const TestDirectory directory;
@@ -226,106 +141,6 @@ TEST(Subscription, APlaceWithinACommitIsWhereAnotherGoesOn) {
   EXPECT_EQ(Take(*second, 13), Counted(7, 20));
 }
 
-TEST(Subscription, ManyAtOnePlaceReadOnce) {
-  const TestDirectory directory;
-  const auto database = OpenOk(directory / "db");
-  for (int i = 0; i < 50; ++i) AppendCounted(*database, "a", i * 100, (i + 1) * 100);
-  std::vector<std::unique_ptr<Subscription>> subscriptions;
-  constexpr int kCount = 20;
-  // Each subscription has room for everything, so that what it reads does not depend on when the
-  // others take their messages.
-  const SubscribeWindow window{5'000, 1 << 20};
-  for (int i = 0; i < kCount; ++i) subscriptions.push_back(Subscribe(*database, "#", {}, window));
-  for (const auto& subscription : subscriptions) {
-    EXPECT_EQ(Take(*subscription, 5'000), Counted(0, 5'000));
-  }
-  // A page has room for all these messages. It is read once for the subscriptions that wait at that
-  // moment; others may come later.
-  const SubscriptionStats stats = database->subscriptions().GetStats().value();
-  EXPECT_EQ(stats.subscriptions, 20U);
-  EXPECT_LE(stats.catch_up_reads, 8U);
-  for (const auto& subscription : subscriptions) {
-    WaitUntilLive(*subscription);
-  }
-  const std::uint64_t before = database->subscriptions().GetStats()->live_reads;
-  AppendCounted(*database, "a", 5'000, 5'010);
-  for (const auto& subscription : subscriptions) {
-    const auto delivery = subscription->Next(kPatience).value();
-    ASSERT_TRUE(delivery.has_value());
-    EXPECT_TRUE(delivery->is_live);
-  }
-  EXPECT_EQ(database->subscriptions().GetStats()->live_reads, before + 1);
-}
-
-TEST(Subscription, OneThatDoesNotReadHoldsUpNobody) {
-  const TestDirectory directory;
-  const auto database = OpenOk(directory / "db");
-  const auto lazy = Subscribe(*database, "#", {}, {10, 1 << 20});
-  const auto busy = Subscribe(*database, "#", {}, {100, 1 << 20});
-  for (int i = 0; i < 100; ++i) {
-    AppendCounted(*database, "a", i * 10, (i + 1) * 10);
-    EXPECT_EQ(Take(*busy, 10), Counted(i * 10, (i + 1) * 10));
-  }
-  EXPECT_EQ(Take(*lazy, 1'000), Counted(0, 1'000));
-}
-
-// Returns everything that is stored and matches, as a new subscription gets it.
-std::vector<std::string> TakeAll(Database& database, const std::string& filter) {
-  const auto subscription = Subscribe(database, filter, {}, {1 << 20, 1 << 30});
-  WaitUntilLive(*subscription);
-  return Take(*subscription, subscription->Info().waiting);
-}
-
-TEST(Subscription, NobodyBeginsWithWhatWasDeleted) {
-  const TestDirectory directory;
-  const auto database = OpenOk(directory / "db");
-  for (int i = 0; i < 20; ++i)
-    AppendCounted(*database, i % 2 == 0 ? "a" : "b", i * 100, i * 100 + 100);
-  const auto slow = Subscribe(*database, "#", {}, {10, 1 << 20});
-  const auto first = slow->Next(kPatience).value();
-  ASSERT_TRUE(first.has_value());
-  EXPECT_EQ(TakeAll(*database, "#").size(), 2'000U);  // the hub keeps the pages
-  ASSERT_TRUE(database->Delete(Filter::Parse("a").value(), {}).ok());
-  EXPECT_EQ(TakeAll(*database, "#").size(), 1'000U);
-  EXPECT_TRUE(TakeAll(*database, "a").empty());
-  EXPECT_EQ(TakeAll(*database, "b").size(), 1'000U);
-  ASSERT_TRUE(database->Delete(Filter::Everything(), {}).ok());
-  EXPECT_TRUE(TakeAll(*database, "#").empty());
-  ASSERT_TRUE(slow->Acknowledge(first->seqno).ok());
-  AppendCounted(*database, "c", 0, 1);
-  EXPECT_EQ(Take(*slow, 1), Counted(0, 1));  // nor does `slow` get what was deleted
-}
-
-TEST(Subscription, NobodyBeginsWithWhatWasDroppedWithItsGeneration) {
-  const TestDirectory directory;
-  const auto database = OpenOk(directory / "db");
-  AppendCounted(*database, "a", 0, 1'000);
-  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
-  AppendCounted(*database, "a", 1'000, 1'500);
-  const auto slow = Subscribe(*database, "#", {}, {10, 1 << 20});
-  const auto first = slow->Next(kPatience).value();
-  ASSERT_TRUE(first.has_value());
-  EXPECT_EQ(TakeAll(*database, "#").size(), 1'500U);
-  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
-  EXPECT_EQ(TakeAll(*database, "#"), Counted(1'000, 1'500));
-  ASSERT_TRUE(slow->Acknowledge(first->seqno).ok());
-  EXPECT_EQ(Take(*slow, 500), Counted(1'000, 1'500));
-}
-
-TEST(Subscription, AReadOnlyHandleKeepsNothingOfWhatWasDeleted) {
-  const TestDirectory directory;
-  const auto database = OpenOk(directory / "db");
-  AppendCounted(*database, "a", 0, 2'000);
-  OpenOptions options;
-  options.read_only = true;
-  const auto reader = std::move(Database::Open(directory / "db", options)).value();
-  const auto slow = Subscribe(*reader, "#", {}, {10, 1 << 20});
-  EXPECT_EQ(TakeAll(*reader, "#").size(), 2'000U);
-  ASSERT_TRUE(database->Delete(Filter::Everything(), {}).ok());
-  ASSERT_TRUE(reader->Refresh().ok());
-  EXPECT_TRUE(TakeAll(*reader, "#").empty());
-}
-
 // Acknowledges messages until the subscription reports a loss, and returns the loss.
 Loss NextLoss(Subscription& subscription) {
   while (true) {
@@ -333,18 +148,6 @@ Loss NextLoss(Subscription& subscription) {
     EXPECT_TRUE(delivery.has_value());
     if (!delivery.has_value() || delivery->loss.has_value()) return delivery->loss.value_or(Loss());
     EXPECT_TRUE(subscription.Acknowledge(delivery->seqno).ok());
-  }
-}
-
-// Appends 1,000 messages to each of the generations 1 to 3, in ten commits. Those of generation 1
-// have the serials 1 to 10, and so on.
-void AppendGenerations(Database& database, const std::string& topic) {
-  for (int generation = 0; generation < 3; ++generation) {
-    for (int i = 0; i < 10; ++i) {
-      const int first = generation * 1'000 + i * 100;
-      AppendCounted(database, topic, first, first + 100);
-    }
-    ASSERT_TRUE(database.upkeep().Rotate(std::nullopt).ok());
   }
 }
 
@@ -404,14 +207,6 @@ TEST(Subscription, OfAPlaceWhatWasDroppedBehindItIsLost) {
   EXPECT_EQ(NextLoss(*Subscribe(*database, "#", from)).messages, 500U);
   EXPECT_EQ(NextLoss(*Subscribe(*database, "+", from)).messages, 500U);
   EXPECT_EQ(Take(*Subscribe(*database, "b/#", from), 1, 10ms).size(), 0U);
-  EXPECT_EQ(database->subscriptions()
-                .CountDropped(0, {Filter::Everything()}, 0, {Serial{16}, 0}, kNoSerial)
-                .value(),
-            500U);
-  EXPECT_EQ(database->subscriptions()
-                .CountDropped(0, {Filter::Parse("b").value()}, 0, {Serial{16}, 0}, kNoSerial)
-                .value(),
-            0U);
   from.counted.emplace(0, database->GetStats()->shards.front().serial);
   const auto counted = Subscribe(*database, "#", from);
   EXPECT_EQ(Take(*counted, 1'000).size(), 1'000U);
@@ -485,25 +280,6 @@ TEST(Subscription, ClosingTheDatabaseEndsIt) {
   EXPECT_EQ(subscription->Info().state, SubscriptionState::kFailed);
 }
 
-TEST(Subscription, RefusesWhatCannotBe) {
-  const TestDirectory directory;
-  const auto database = OpenOk(directory / "db");
-  const std::vector<Filter> filter{Filter::Everything()};
-  EXPECT_EQ(database->subscriptions().Subscribe(filter, {}, {0, 1}).status().code(),
-            Code::kInvalidArgument);
-  EXPECT_EQ(database->subscriptions().Subscribe(filter, {}, {1, 0}).status().code(),
-            Code::kInvalidArgument);
-  SubscribeFrom from;
-  from.places->emplace(7, CommitPlace{Serial{1}, 0});
-  EXPECT_EQ(database->subscriptions().Subscribe(filter, from, {}).status().code(),
-            Code::kInvalidArgument);
-  OpenOptions options;
-  options.schema.layout = LayoutKind::kSkipstream;
-  const auto other = Database::Open(directory / "other", options).value();
-  EXPECT_EQ(other->subscriptions().Subscribe(filter, {}, {}).status().code(),
-            Code::kInvalidArgument);
-}
-
 TEST(Subscription, OfFiltersThatOverlapEachMessageOnce) {
   const TestDirectory directory;
   const auto database = OpenOk(directory / "db");
@@ -536,32 +312,6 @@ TEST(Subscription, GivesAsManyAtATimeAsAreWanted) {
   }
   EXPECT_EQ(values, Counted(0, 10));
   EXPECT_EQ(subscription->Info().waiting_bytes, 0U);
-}
-
-TEST(Subscription, KnowsThePlaceOfATime) {
-  const TestDirectory directory;
-  const auto database = OpenOk(directory / "db");
-  Append(*database, {{"a", "0"}}, 100);
-  Append(*database, {{"b", "1"}}, 200);
-  Append(*database, {{"a", "2"}}, 50);
-  Append(*database, {{"a", "3"}}, 200);
-  const auto place = [&](const char* filter, std::int64_t time) {
-    return database->subscriptions()
-        .PlacesAt({Filter::Parse(filter).value()}, time, nullptr)
-        ->at(0);
-  };
-  const auto values_from = [&](const CommitPlace& at) {
-    SubscribeFrom from;
-    (*from.places)[0] = at;
-    return TakeAll(*Subscribe(*database, "#", from));
-  };
-  EXPECT_EQ(values_from(place("#", 0)), Counted(0, 4));
-  EXPECT_EQ(values_from(place("#", 101)), Counted(1, 4));
-  EXPECT_EQ(values_from(place("a", 101)), Counted(3, 4));
-  EXPECT_TRUE(values_from(place("a", 201)).empty());
-  Append(*database, {{"a", "4"}}, Subscriptions::kBehindAll);  // the latest time that there is
-  EXPECT_EQ(values_from(place("#", Subscriptions::kBehindAll - 1)), Counted(4, 5));
-  EXPECT_TRUE(values_from(place("#", Subscriptions::kBehindAll)).empty());
 }
 
 // Writers append, rotate and flush. Subscribers come, are slow, pause, leave and go on. Each must
