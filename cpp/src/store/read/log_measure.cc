@@ -18,6 +18,10 @@ MessageCount Sum(MessageCount sum, const MessageCount& more) {
   return sum;
 }
 
+// Returns whether the entry of a block counts the bytes of all its messages. That of a fresh block
+// counts each topic once, however many messages have it.
+bool HasExactSize(const BlockInfo& block) { return block.sealed || block.staged; }
+
 }  // namespace
 
 LogMeasure::LogMeasure(const ShardView& view, const std::vector<Filter>& filters,
@@ -55,16 +59,30 @@ Status LogMeasure::List() {
   return Status::Ok();
 }
 
-Status LogMeasure::Expand(const Block& block) {
+Result<std::map<Serial, MessageCount>> LogMeasure::Count(const Block& block) const {
   if (interrupted_ && interrupted_()) return Interrupted();
-  if (counts_all_ && block.info.first_serial == block.info.last_serial) {
-    AddTo(&counts_[block.info.first_serial], block.info.size);
-    return Status::Ok();
-  }
   auto counts =
       CountByCommit(view_.Source(*block.slab), block.info, requests_.find(block.slab)->second);
   if (!counts.ok()) return counts.status().WithContext(view_.Describe(block.slab->id()));
-  for (const auto& [serial, count] : *counts) AddTo(&counts_[serial], count);
+  return counts;
+}
+
+Status LogMeasure::Weigh(Block* block) const {
+  if (HasExactSize(block->info)) return Status::Ok();
+  TOPICDB_ASSIGN_OR_RETURN(const auto counts, Count(*block));
+  block->info.size = {};
+  for (const auto& [serial, count] : counts) AddTo(&block->info.size, count);
+  return Status::Ok();
+}
+
+Status LogMeasure::Expand(const Block& block) {
+  if (counts_all_ && block.info.first_serial == block.info.last_serial &&
+      HasExactSize(block.info)) {
+    AddTo(&counts_[block.info.first_serial], block.info.size);
+    return Status::Ok();
+  }
+  TOPICDB_ASSIGN_OR_RETURN(const auto counts, Count(block));
+  for (const auto& [serial, count] : counts) AddTo(&counts_[serial], count);
   return Status::Ok();
 }
 
@@ -72,9 +90,11 @@ Status LogMeasure::CountWhole() {
   MessageCount sum;
   for (const auto& [serial, count] : counts_) AddTo(&sum, count);
   const std::size_t begin = next_;
-  while (next_ < blocks_.size() && blocks_[next_].info.last_serial <= until_ &&
-         Fits(Sum(sum, blocks_[next_].info.size))) {
-    AddTo(&sum, blocks_[next_++].info.size);
+  for (; next_ < blocks_.size() && blocks_[next_].info.last_serial <= until_; ++next_) {
+    TOPICDB_RETURN_IF_ERROR(Weigh(&blocks_[next_]));
+    const MessageCount more = Sum(sum, blocks_[next_].info.size);
+    if (!Fits(more)) break;
+    sum = more;
   }
   // All commits before the first one of the next block fit together, whatever blocks they are in.
   const Serial pivot = next_ < blocks_.size() ? blocks_[next_].info.first_serial : kLastSerial;

@@ -10,9 +10,9 @@
 
 namespace topicdb {
 
-// Makes one measurement; see Database::MeasureLog. It counts blocks that surely fit by their
-// entries. It reads only the blocks at the ends, and all blocks of which not every topic is wanted.
-// The view, the filters and the check must outlive it. Not thread-safe.
+// Makes one measurement; see Database::MeasureLog. It counts sealed blocks that surely fit by their
+// entries. It reads only fresh blocks, the blocks at the ends, and all blocks of which not every
+// topic is wanted. The view, the filters and the check must outlive it. Not thread-safe.
 class LogMeasure {
  public:
   LogMeasure(const ShardView& view, const std::vector<Filter>& filters, const CommitRange& range,
@@ -29,6 +29,10 @@ class LogMeasure {
 
   // Sets blocks_ and requests_.
   Status List();
+  // Returns the wanted messages of a block by their commits.
+  Result<std::map<Serial, MessageCount>> Count(const Block& block) const;
+  // Sets the size of a block whose entry does not tell it.
+  Status Weigh(Block* block) const;
   // Adds the wanted messages of a block to counts_.
   Status Expand(const Block& block);
   // Counts whole blocks from next_ on, as many as fit together with what is in counts_.
