@@ -17,11 +17,15 @@ part() {
   failed+=("$name: $("$list" | head -n 50)")
 }
 
-# Prints the tests of a CMake preset that failed, from CTest's own list of lines such as "12:Trie.Learns".
+# Prints what failed of a CMake preset: CTest's own list, which has lines such as "12:Trie.Learns", and the
+# tests that a process of many tests said have failed.
 failed_cpp_tests() {
-  local log=build/$1/Testing/Temporary/LastTestsFailed.log
-  [ -s "$log" ] || { echo "no test ran to its end"; return; }
-  cut -d: -f2- "$log" | sed 's/^/\n    /' | tr -d '\n'
+  local logs=build/$1/Testing/Temporary
+  [ -s "$logs/LastTestsFailed.log" ] || { echo "no test ran to its end"; return; }
+  {
+    cut -d: -f2- "$logs/LastTestsFailed.log"
+    [ ! -f "$logs/LastTest.log" ] || sed -n 's/^\[  FAILED  \] \([^ ,]*\.[^ ,]*\).*/\1/p' "$logs/LastTest.log"
+  } | sort -u | sed 's/^/    /; 1s/^/\n/'
 }
 failed_dev_tests() { failed_cpp_tests dev; }
 failed_asan_tests() { failed_cpp_tests asan; }
@@ -39,10 +43,10 @@ PYTHON
 
 python_tests() {
   topicdb_say "Python tests against the installed wheel ($(topicdb_minutes $SECONDS) so far)"
-  # Two processes run tests, since tests wait for processes and disks as much as they compute. A file stays in
+  # Three processes run tests, since tests wait for processes and disks as much as they compute. A file stays in
   # one process, because its tests share fixtures. The order is that of collection, which begins with Spark's
   # tests, the longest.
-  scripts/pytest.sh -n 2 --dist loadfile --no-loadscope-reorder --junit-xml "$pytest_results" "$@"
+  scripts/pytest.sh -n 3 --dist loadfile --no-loadscope-reorder --junit-xml "$pytest_results" "$@"
 }
 
 topicdb_say "make test: about 10 minutes on two cores the first time, then as long as the tests take;" \

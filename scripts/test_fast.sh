@@ -8,6 +8,6 @@ cd "$topicdb_root"
 scripts/setup.sh --editable test arrow,spark,cli,serve
 scripts/cpp.sh dev
 .venv/bin/python -c 'import topicdb' # compiles changed C++ once, not in each worker
-topicdb_step "Python tests" scripts/pytest.sh -q -n 2 --dist loadfile --no-loadscope-reorder \
+topicdb_step "Python tests" scripts/pytest.sh -q -n 3 --dist loadfile --no-loadscope-reorder \
   -m "$topicdb_fast_tests" "$@"
 topicdb_say "make test-fast: passed in $(topicdb_minutes $SECONDS)"
