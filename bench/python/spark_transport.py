@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 import topicdb
-from topicdb.scan import BATCH_ROWS
+from topicdb.cursor.scan import BATCH_ROWS
 from topicdb.spark.columns import DDL, to_arrow
 
 

@@ -14,8 +14,8 @@
 namespace topicdb::python {
 
 // Takes from the Python layer what the extension needs of it: topicdb.Message,
-// topicdb.PropertyMessage, and topicdb.times.time_us, which turns other times into ints. It keeps
-// them for the life of the process. REQUIRES: the GIL
+// topicdb.PropertyMessage, and topicdb.arguments.times.time_us, which turns other times into ints.
+// It keeps them for the life of the process. REQUIRES: the GIL
 void Configure(pybind11::type message_type, pybind11::type property_message_type,
                pybind11::function time_us);
 

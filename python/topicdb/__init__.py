@@ -32,6 +32,9 @@ from topicdb._core import (
     Stream,
     TopicError,
 )
+from topicdb.cursor.scan import Scan
+from topicdb.cursor.stream_watch import StreamWatch
+from topicdb.cursor.tail import Tail
 from topicdb.database.database import Database
 from topicdb.database.extension import configure
 from topicdb.database.opening import open
@@ -51,9 +54,6 @@ from topicdb.lifecycle.retention import Retention
 from topicdb.map import Map
 from topicdb.queue.queue import Cursor, Drop, Queue, QueueReceipt
 from topicdb.remote.connecting import connect, serve
-from topicdb.scan import Scan
-from topicdb.stream_watch import StreamWatch
-from topicdb.tail import Tail
 from topicdb.transaction import SERIAL, Transaction
 from topicdb.types import Message, Page, Properties, PropertyMessage, Receipt, Slice
 

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
+from topicdb.arguments.forms import Form
 from topicdb.database.repairing import Repair
 from topicdb.database.verifying import Verification
-from topicdb.forms import Form
 from topicdb.jobs import Applied, Committed, Staged
 from topicdb.mqtt.envelope import Envelope
 from topicdb.queue.files import QueueInfo

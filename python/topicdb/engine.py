@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from topicdb._core import Batch, Iterator, ReadyTokens, Slab, Stream
-from topicdb.forms import Form
+from topicdb.arguments.forms import Form
 from topicdb.jobs import Applied
 from topicdb.results import (
     CommitSpan,

@@ -23,9 +23,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from topicdb import _core
-from topicdb.arguments import has_arrow
+from topicdb.arguments.times import timeout_us
+from topicdb.arguments.wrong_types import has_arrow
 from topicdb.creating import settled_path
-from topicdb.times import timeout_us
 
 if TYPE_CHECKING:
     from topicdb.database.database import Database

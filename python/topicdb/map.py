@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from topicdb import _core
-from topicdb.arguments import wrong_type
+from topicdb.arguments.wrong_types import wrong_type
 from topicdb.closing import first_error
 from topicdb.engine import Engine, TransactionEngine
 from topicdb.transaction import Transaction, begun

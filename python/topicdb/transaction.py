@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, final
 
 from topicdb import _core
+from topicdb.arguments.filters import one_filter
+from topicdb.arguments.forms import form_of
+from topicdb.arguments.times import TimeLike, optional_time_us, time_range_us, time_us
+from topicdb.cursor.scan import Scan
 from topicdb.engine import Engine, TransactionEngine
-from topicdb.filters import one_filter
-from topicdb.forms import form_of
-from topicdb.scan import Scan
-from topicdb.times import TimeLike, optional_time_us, time_range_us, time_us
 from topicdb.types import Receipt
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 from topicdb._core import Batch, Iterator
 
 if TYPE_CHECKING:
-    from topicdb.times import TimeLike
+    from topicdb.arguments.times import TimeLike
 
 # A commit survives closing the database, ``kill -9``, or loss of power.
 Durability: TypeAlias = Literal["none", "os", "disk"]

@@ -12,15 +12,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from topicdb import _core
+from topicdb.arguments.filters import Filters, covers, filter_list, unshared
+from topicdb.arguments.times import now_us
 from topicdb.bridge.device_time import FUTURE, PAST, DeviceTime, TimeUnit
 from topicdb.bridge.options import check_bridge, check_connection, expiry_s, widest
 from topicdb.bridge.storing import Arrival, Plan, Store
 from topicdb.closing import Closing
-from topicdb.filters import Filters, covers, filter_list, unshared
 from topicdb.mqtt.address import broker_of, named
 from topicdb.mqtt.follows import Follows
 from topicdb.replay.broker.marks import is_replayed
-from topicdb.times import now_us
 
 if TYPE_CHECKING:
     from topicdb.bridge.client import StoringClient

@@ -18,9 +18,9 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from topicdb.arguments.filters import SHARED
 from topicdb.bridge.packet import Published, decode_publish, take_publishes
 from topicdb.bridge.rules import PROTOCOL_ERROR, PacketError, check_packet
-from topicdb.filters import SHARED
 from topicdb.mqtt.polling import read, wait_for
 from topicdb.mqtt.publishing import check_methods
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, TypeAlias, get_args
 
+from topicdb.arguments.times import TIMESTAMP_MAX, duration_us, time_us
 from topicdb.mqtt.envelope import Envelope
-from topicdb.times import TIMESTAMP_MAX, duration_us, time_us
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
 PAST, FUTURE = "30d", "5min"

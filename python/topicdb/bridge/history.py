@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from topicdb import _core
-from topicdb.filters import covers
+from topicdb.arguments.filters import covers
+from topicdb.arguments.times import duration_us, is_duration, now_us, time_of_text, time_us
 from topicdb.mqtt.envelope import Envelope
 from topicdb.mqtt.expiry import left_s
 from topicdb.mqtt.properties import PublishProperties
-from topicdb.times import duration_us, is_duration, now_us, time_of_text, time_us
 from topicdb.types import Message
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from topicdb.filters import SHARED, covers
-from topicdb.times import duration_us
+from topicdb.arguments.filters import SHARED, covers
+from topicdb.arguments.times import duration_us
 
 _U16_MAX = (1 << 16) - 1
 _U32_MAX = (1 << 32) - 1

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from topicdb import _core
+from topicdb.arguments.filters import unshared
 from topicdb.engine import Engine, TransactionEngine
-from topicdb.filters import unshared
 from topicdb.mqtt.envelope import Envelope
 from topicdb.transaction import begun
 

@@ -11,18 +11,8 @@ import typer
 
 import topicdb
 from topicdb import _core, jobs
-from topicdb.cli import (
-    bridge,
-    care,
-    lifecycle,
-    output,
-    parquet,
-    queue,
-    readers,
-    replay,
-    report,
-    serve,
-)
+from topicdb.cli import output, report
+from topicdb.cli.commands import bridge, care, lifecycle, parquet, queue, readers, replay, serve
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
 from topicdb.cli.ingest.ingest import Counts, Source, Target
 from topicdb.cli.ingest.ingest import ingest as run_ingest

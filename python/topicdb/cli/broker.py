@@ -9,9 +9,9 @@ from pathlib import Path
 
 import typer
 
+from topicdb.arguments.times import duration_us
 from topicdb.cli.errors import UserError
 from topicdb.mqtt.address import split_address
-from topicdb.times import duration_us
 
 PASSWORD_VARIABLE = "TOPICDB_MQTT_PASSWORD"
 

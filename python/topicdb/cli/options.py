@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
+from topicdb.arguments.times import TimeLike, naive_of, time_of_text
 from topicdb.cli.errors import UserError
-from topicdb.times import TimeLike, naive_of, time_of_text
 
 PathArgument = Annotated[str, typer.Argument(help="Directory of the database.")]
 FilterArgument = Annotated[str, typer.Argument(help="Topic filter, such as 'metrics/+/cpu'.")]
@@ -44,7 +44,7 @@ def time_of(text: str, what: str, zone: str | None = None) -> TimeLike:
 
     ``zone`` is that of --tz; it is for times without a zone. Raises ValueError for such a time
     without ``zone``, and for a number that is hardly meant to be microseconds. Text that is no time
-    is returned as it is: ``topicdb.times`` refuses it.
+    is returned as it is: ``topicdb.arguments.times`` refuses it.
     """
     naive = naive_of(text)
     if naive is None:

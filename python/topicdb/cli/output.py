@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import topicdb
 from topicdb.cli.errors import UserError
 from topicdb.cli.progress import Meter
-from topicdb.scan import BATCH_BYTES_MAX, BATCH_ROWS
+from topicdb.cursor.scan import BATCH_BYTES_MAX, BATCH_ROWS
 
 if TYPE_CHECKING:
     import pyarrow as pa

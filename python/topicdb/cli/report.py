@@ -14,11 +14,11 @@ from rich.table import Table
 from rich.tree import Tree
 
 import topicdb
+from topicdb.arguments.times import duration_us
 from topicdb.cli.output import printable, time_text
 from topicdb.jobs import Applied
 from topicdb.lifecycle.retention import Retention
 from topicdb.queue.files import QueueInfo
-from topicdb.times import duration_us
 
 _WIDTH_OF_FILES = 10_000  # nothing is cut when the output is no terminal
 _AGE_UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("s", 1_000_000), ("us", 1))

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from topicdb import _core
-from topicdb.arguments import has_arrow
+from topicdb.arguments.wrong_types import has_arrow
 from topicdb.types import Receipt
 
 _logger = logging.getLogger(__name__)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from topicdb import _core
-from topicdb.arguments import guard
+from topicdb.arguments.times import time_us
+from topicdb.arguments.wrong_types import guard
 from topicdb.database.repairing import Repair
 from topicdb.database.verifying import Problem, Verification
 from topicdb.follow.losses import Loss
@@ -22,7 +23,6 @@ from topicdb.results import (
     StructureUsage,
     TrimCount,
 )
-from topicdb.times import time_us
 from topicdb.types import Message, Page, Properties, PropertyMessage, Receipt, Slice
 
 

@@ -8,12 +8,12 @@ from datetime import timedelta
 from typing import Literal
 
 from topicdb import _core
+from topicdb.arguments.sizes import Size, size_bytes
+from topicdb.arguments.times import duration_us
 from topicdb.creating import directories_for, settled_path
 from topicdb.database.completions import Completer
 from topicdb.database.database import Database
 from topicdb.lifecycle.retention import RetentionLike, retention_classes
-from topicdb.sizes import Size, size_bytes
-from topicdb.times import duration_us
 from topicdb.types import Durability
 
 NO_QUOTA = 0

@@ -12,13 +12,13 @@ from weakref import WeakKeyDictionary
 
 from topicdb import _core
 from topicdb._core import Batch
+from topicdb.arguments.forms import Form
+from topicdb.arguments.times import timeout_us
 from topicdb.closing import Named
 from topicdb.engine import Engine
 from topicdb.follow.losses import Loss, Reporter, serials_now
 from topicdb.follow.positions import Place, Positions, lag_of
 from topicdb.follow.subscription import Given, Start, Subscription, places_of
-from topicdb.forms import Form
-from topicdb.times import timeout_us
 from topicdb.transaction import Transaction
 
 _ALL = (1 << 63) - 1

@@ -12,14 +12,14 @@ from weakref import WeakKeyDictionary
 
 from topicdb import _core
 from topicdb._core import Batch
+from topicdb.arguments.forms import Form, form_of
+from topicdb.arguments.times import now_us, timeout_us
 from topicdb.closing import Closing
 from topicdb.engine import Engine
 from topicdb.follow.losses import Loss, Reporter
 from topicdb.follow.positions import Place, Positions, lag_of
 from topicdb.follow.subscription import Subscription
-from topicdb.forms import Form, form_of
 from topicdb.mqtt.expiry import without_expired
-from topicdb.times import now_us, timeout_us
 
 _ALL = (1 << 63) - 1
 

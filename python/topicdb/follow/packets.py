@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from topicdb._core import Batch
+from topicdb.arguments.times import now_us
 from topicdb.engine import SubscriptionCursor
 from topicdb.follow.positions import Place
 from topicdb.follow.session_state import InFlight, Qos
 from topicdb.mqtt.expiry import left_s
-from topicdb.times import now_us
 from topicdb.types import Properties, PropertyMessage
 
 if TYPE_CHECKING:

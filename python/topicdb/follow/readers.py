@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from topicdb import _core
+from topicdb.arguments.times import TIMESTAMP_MAX, timeout_us
 from topicdb.closing import nothing
 from topicdb.engine import Engine
 from topicdb.follow import session_state
@@ -18,7 +19,6 @@ from topicdb.follow.group import Group
 from topicdb.follow.positions import PARTS_MAX, Positions, standings
 from topicdb.follow.session import Session
 from topicdb.follow.subscription import Start, check_window, start_of
-from topicdb.times import TIMESTAMP_MAX, timeout_us
 
 One = TypeVar("One", Consumer, Session)
 Hold: TypeAlias = Callable[[str, str, bool], Callable[[], None]]

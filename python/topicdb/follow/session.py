@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from topicdb import _core
+from topicdb.arguments.times import now_us, timeout_us
 from topicdb.closing import Named
 from topicdb.engine import Engine
 from topicdb.follow.losses import Loss, Reporter, serials_now
@@ -29,7 +30,6 @@ from topicdb.follow.session_state import (
 from topicdb.follow.subscription import Delivery, Start, Subscription, places_of
 from topicdb.follow.waiting import SLICE_S
 from topicdb.mqtt.expiry import left_s
-from topicdb.times import now_us, timeout_us
 from topicdb.transaction import begun
 
 if TYPE_CHECKING:

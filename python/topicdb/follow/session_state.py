@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from topicdb import _core
+from topicdb.arguments.times import TIMESTAMP_MAX, now_us
 from topicdb.engine import Engine
 from topicdb.follow.losses import LossCount
 from topicdb.follow.positions import Place
 from topicdb.follow.positions import stored as stored_in
 from topicdb.map import escape, unescape
-from topicdb.times import TIMESTAMP_MAX, now_us
 from topicdb.transaction import begun
 
 Qos: TypeAlias = Literal[0, 1, 2]

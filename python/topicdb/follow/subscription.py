@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from topicdb import _core
 from topicdb._core import Batch, ClosedError
+from topicdb.arguments.forms import Form
+from topicdb.arguments.times import TIMESTAMP_MAX, TimeLike, time_us, timeout_us
 from topicdb.closing import Closing
 from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.follow.losses import Loss, Reporter
 from topicdb.follow.positions import Place, lag_of
-from topicdb.forms import Form
-from topicdb.times import TIMESTAMP_MAX, TimeLike, time_us, timeout_us
 from topicdb.types import Message
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, get_args
 
-from topicdb.arguments import wrong_type
+from topicdb.arguments.wrong_types import wrong_type
 from topicdb.forward.sink import PermanentError
 from topicdb.types import Durability
 

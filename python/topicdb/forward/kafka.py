@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from topicdb.arguments import wrong_type
+from topicdb.arguments.wrong_types import wrong_type
 from topicdb.forward.sink import PermanentError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from topicdb import _core
-from topicdb.arguments import wrong_type
+from topicdb.arguments.wrong_types import wrong_type
 from topicdb.forward.options import Seconds, finite_seconds
 from topicdb.forward.sink import PermanentError
 from topicdb.mqtt.address import broker_of, named

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
-from topicdb.arguments import wrong_type
+from topicdb.arguments.times import timeout_us
+from topicdb.arguments.wrong_types import wrong_type
 from topicdb.forward.sink import PermanentError
-from topicdb.times import timeout_us
 
 Seconds: TypeAlias = "float | timedelta"
 Poison: TypeAlias = "Literal['stop', 'drop'] | Callable[[list[bytes], PermanentError], object]"

@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 
+from topicdb.arguments.sizes import size_bytes as size_bytes
+from topicdb.arguments.times import duration_us
 from topicdb.lifecycle.retention import Age, Retention
-from topicdb.sizes import size_bytes as size_bytes
-from topicdb.times import duration_us
 
 FILL = 0.8
 QUOTA_TRIM = 0.9

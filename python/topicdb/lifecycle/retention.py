@@ -8,13 +8,9 @@ from datetime import timedelta
 from typing import Any, Literal, TypeAlias
 
 from topicdb._core import SchemaError, Slab
-from topicdb.engine import Engine
-from topicdb.filters import one_filter
-from topicdb.results import Dropped as Dropped
-from topicdb.results import Maintained as Maintained
-from topicdb.results import RetentionClass, SlabUsage
-from topicdb.sizes import Size, is_number, is_size, size_bytes
-from topicdb.times import (
+from topicdb.arguments.filters import one_filter
+from topicdb.arguments.sizes import Size, is_number, is_size, size_bytes
+from topicdb.arguments.times import (
     TimeLike,
     check_plausible,
     duration_us,
@@ -22,6 +18,10 @@ from topicdb.times import (
     now_us,
     time_us,
 )
+from topicdb.engine import Engine
+from topicdb.results import Dropped as Dropped
+from topicdb.results import Maintained as Maintained
+from topicdb.results import RetentionClass, SlabUsage
 
 NO_LIMIT = 0
 KEEP_LAST_MAX = 1_000_000

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from topicdb import _core, jobs
+from topicdb.arguments.filters import filter_list
+from topicdb.arguments.forms import Form
+from topicdb.arguments.times import TimeLike, time_range_us
 from topicdb.creating import checked_path
+from topicdb.cursor.scan import SLICE_BYTES_MAX, Scan
+from topicdb.cursor.tail import Tail
 from topicdb.engine import Engine
-from topicdb.filters import filter_list
-from topicdb.forms import Form
-from topicdb.scan import SLICE_BYTES_MAX, Scan
-from topicdb.tail import Tail
-from topicdb.times import TimeLike, time_range_us
 from topicdb.types import Slice
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from topicdb import _core
-from topicdb.forms import Form
+from topicdb.arguments.forms import Form
 
 SUFFIX = ".parquet"
 ABOUT_KEY = b"topicdb"

@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from topicdb import _core
 from topicdb._core import QueueBudget
+from topicdb.arguments.times import timeout_us
 from topicdb.closing import Closing
 from topicdb.creating import directories_for, settled_path
 from topicdb.queue.awaiting import Awaiting
-from topicdb.times import timeout_us
 from topicdb.types import BytesLike, Durability
 
 Mode: TypeAlias = Literal["memory", "disk", "offload", "volatile"]

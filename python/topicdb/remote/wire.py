@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topicdb import _core
-from topicdb.forms import Form
+from topicdb.arguments.forms import Form
 from topicdb.remote.records import is_record, plain_of
 from topicdb.types import Slice
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from topicdb import _core
-from topicdb.filters import Filters, filter_list
+from topicdb.arguments.filters import Filters, filter_list
 from topicdb.follow.positions import Place
 
 _TOPICS_KNOWN_MAX = 100_000

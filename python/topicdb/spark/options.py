@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import topicdb
 from topicdb import _core
-from topicdb.times import time_us, timeout_us
+from topicdb.arguments.times import time_us, timeout_us
 
 Use: TypeAlias = Literal["batch", "stream", "write"]
 Serials: TypeAlias = "dict[int, int]"

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 
 import topicdb
 from topicdb import _core
-from topicdb.times import time_us
+from topicdb.arguments.times import time_us
 
 TOPICS_MAX = 64
 """More topics than these in one IN are left to Spark: each is looked for in each block."""

@@ -10,16 +10,16 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import topicdb
+from topicdb.arguments.times import TimeLike
 from topicdb.spark.columns import ddl, to_arrow
 from topicdb.spark.slices import pack
-from topicdb.times import TimeLike
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
 
-    from topicdb.filters import Filters
+    from topicdb.arguments.filters import Filters
 
 TASKS_PER_CORE = 2
 

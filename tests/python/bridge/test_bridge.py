@@ -18,12 +18,12 @@ from paho.mqtt.client import MQTTv5, MQTTv311
 from support import PATIENCE_S, wait_until
 
 import topicdb
+from topicdb.arguments.times import now_us
 from topicdb.bridge import Bridge
 from topicdb.bridge.client import StoringClient
 from topicdb.bridge.options import widest
 from topicdb.bridge.storing import Arrival, Part, Store
 from topicdb.replay import Envelope
-from topicdb.times import now_us
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
 

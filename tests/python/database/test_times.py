@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from topicdb import Database
-from topicdb.sizes import is_size, size_bytes
-from topicdb.times import duration_us, time_of_text, time_us
+from topicdb.arguments.sizes import is_size, size_bytes
+from topicdb.arguments.times import duration_us, time_of_text, time_us
 
 US = 1_000_000
 MOMENT_US = 1_769_868_120 * US  # 2026-01-31T14:02:00Z

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import topicdb
-from topicdb import Database, arguments, jobs
+from topicdb import Database, jobs
+from topicdb.arguments import wrong_types
 from topicdb.lifecycle import planning
 from topicdb.queue import files as queue_files
 
@@ -274,7 +275,7 @@ def test_what_a_signature_tells() -> None:
         "c: collections.abc.Mapping[str, typing.SupportsInt | typing.SupportsIndex] = {}, "
         "d: typing.SupportsInt | typing.SupportsIndex = 5) -> dict[str, int]\\n\\nMore."
     )
-    explain = arguments.explanation
+    explain = wrong_types.explanation
     assert explain(doc, ["self", 5], {}) == "a: expected str, got int"
     assert explain(doc, ["self", "x"], {"b": "y"}) == "b: expected int or None, got str"
     assert explain(doc, ["self", "x"], {"c": {"k": None}}) == (

@@ -17,11 +17,11 @@ from settling import batches_of_member, packets_of
 from support import PATIENCE_S, wait_until
 
 import topicdb
+from topicdb.arguments.times import now_us
 from topicdb.bridge import Bridge
 from topicdb.mqtt.expiry import expires_at_us, remaining_s
 from topicdb.replay import Envelope
 from topicdb.replay.broker.broker import BrokerReplay
-from topicdb.times import now_us
 
 needs_mosquitto = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
 SECOND_US = 1_000_000

@@ -15,8 +15,8 @@ from support import Child, Layout, run_child, topic_in_shard
 
 import topicdb
 from topicdb import parquet
+from topicdb.arguments.times import time_us
 from topicdb.parquet import files as parquet_files
-from topicdb.times import time_us
 
 LOCK_OF_SHARD_1 = """
     import fcntl, sys

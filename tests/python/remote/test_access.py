@@ -26,8 +26,8 @@ from served import Certificates, make_certificates, serving
 from support import PATIENCE_S, Child
 
 import topicdb
+from topicdb.arguments.filters import covers
 from topicdb.engine import served_methods
-from topicdb.filters import covers
 from topicdb.follow.positions import standings
 from topicdb.metrics import Collector
 from topicdb.remote.server import replacing, tokens

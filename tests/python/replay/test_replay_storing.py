@@ -11,10 +11,10 @@ from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb import replay
+from topicdb.arguments.times import TIMESTAMP_MAX
 from topicdb.replay.endpoint.endpoint import Endpoint
 from topicdb.replay.log.pump import Pump
 from topicdb.replay.records import EndpointRecord, Records
-from topicdb.times import TIMESTAMP_MAX
 
 
 @pytest.fixture

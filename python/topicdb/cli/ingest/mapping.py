@@ -13,10 +13,10 @@ from enum import Enum
 from typing import Any
 
 from topicdb import _core
+from topicdb.arguments.times import TIMESTAMP_MAX, check_plausible, naive_of, time_us
 from topicdb.cli.errors import UserError
 from topicdb.cli.ingest.records import Fields
 from topicdb.cli.options import time_of
-from topicdb.times import TIMESTAMP_MAX, check_plausible, naive_of, time_us
 
 WHOLE_ROW = "*"
 TIMESTAMP_COLUMN = "timestamp"

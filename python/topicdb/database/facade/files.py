@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from topicdb.arguments.times import TimeLike
 from topicdb.engine import Engine
 from topicdb.parquet import files
 from topicdb.parquet.files import Exported, Imported, PathLike, Progress
-from topicdb.times import TimeLike
 
 
 class ParquetFiles:

@@ -7,8 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from topicdb._core import Batch
+from topicdb.arguments.filters import Filters, filter_list
+from topicdb.arguments.forms import form_of
+from topicdb.arguments.times import TIMESTAMP_MAX, duration_us, timeout_us
 from topicdb.engine import Engine
-from topicdb.filters import Filters, filter_list
 from topicdb.follow import session_state
 from topicdb.follow.consumer import Consumer
 from topicdb.follow.group import Group
@@ -24,8 +26,6 @@ from topicdb.follow.subscription import (
     check_window,
     start_of,
 )
-from topicdb.forms import form_of
-from topicdb.times import TIMESTAMP_MAX, duration_us, timeout_us
 
 if TYPE_CHECKING:
     from topicdb.types import Durability

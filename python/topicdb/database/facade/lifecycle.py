@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import Literal
 
 from topicdb._core import Slab
-from topicdb.arguments import wrong_type
+from topicdb.arguments.times import TimeLike
+from topicdb.arguments.wrong_types import wrong_type
 from topicdb.engine import Engine
 from topicdb.lifecycle import retention as lifecycle
 from topicdb.lifecycle.retention import (
@@ -18,7 +19,6 @@ from topicdb.lifecycle.retention import (
     Trimmed,
     Usage,
 )
-from topicdb.times import TimeLike
 
 
 class Lifecycle:

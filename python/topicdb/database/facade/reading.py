@@ -8,13 +8,9 @@ from functools import partial
 from typing import Literal
 
 from topicdb._core import Iterator, Stream
-from topicdb.engine import Engine
-from topicdb.filters import Filters, any_of, filter_list, one_filter
-from topicdb.forms import Form, form_of
-from topicdb.scan import BATCH_BYTES_MAX, SLICE_BYTES_MAX, Scan, check_batch_limits
-from topicdb.stream_watch import StreamWatch
-from topicdb.tail import Tail
-from topicdb.times import (
+from topicdb.arguments.filters import Filters, any_of, filter_list, one_filter
+from topicdb.arguments.forms import Form, form_of
+from topicdb.arguments.times import (
     TIMESTAMP_MAX,
     TimeLike,
     now_us,
@@ -22,6 +18,10 @@ from topicdb.times import (
     time_range_us,
     timeout_us,
 )
+from topicdb.cursor.scan import BATCH_BYTES_MAX, SLICE_BYTES_MAX, Scan, check_batch_limits
+from topicdb.cursor.stream_watch import StreamWatch
+from topicdb.cursor.tail import Tail
+from topicdb.engine import Engine
 from topicdb.types import Page, Slice
 
 

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from topicdb import _core
-from topicdb.arguments import check_id, has_arrow
+from topicdb.arguments.filters import one_filter
+from topicdb.arguments.times import TimeLike, time_range_us
+from topicdb.arguments.wrong_types import check_id, has_arrow
 from topicdb.database.clocks import tell_of_clock
 from topicdb.engine import AppendQueue, Engine
-from topicdb.filters import one_filter
 from topicdb.map import RAW, Codec, Map
-from topicdb.times import TimeLike, time_range_us
 from topicdb.transaction import Transaction, transact
 from topicdb.types import ArrowArray, ArrowStream, Durability, Receipt, Row
 

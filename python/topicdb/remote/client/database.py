@@ -10,10 +10,10 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from topicdb.arguments.filters import Filters, filter_list
 from topicdb.database.database import Database
 from topicdb.database.snapshots import PathLike, Snapshot
 from topicdb.database.verifying import Progress, Verification
-from topicdb.filters import Filters, filter_list
 from topicdb.follow.group import Group
 from topicdb.follow.losses import OnLoss
 from topicdb.follow.readers import OpenReaders, group_timeout_us

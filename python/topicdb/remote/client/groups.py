@@ -9,11 +9,11 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from topicdb import _core
 from topicdb._core import Batch
+from topicdb.arguments.forms import Form, form_of
+from topicdb.arguments.times import timeout_us
 from topicdb.follow.group import Group, Member
-from topicdb.forms import Form, form_of
 from topicdb.remote.client.connection import Lease, RemoteHandle, wait_slices
 from topicdb.remote.client.reading import WAIT_SLICE_US
-from topicdb.times import timeout_us
 
 _ALL = (1 << 63) - 1
 

@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 from topicdb import _core
-from topicdb.forms import Form
+from topicdb.arguments.forms import Form
+from topicdb.arguments.times import TIMESTAMP_MAX
 from topicdb.remote.client.connection import Connection, Lease, RemoteHandle, wait_slices
 from topicdb.remote.records import record_of
 from topicdb.remote.wire import batch_of, in_form
-from topicdb.times import TIMESTAMP_MAX
 from topicdb.types import Receipt
 
 WAIT_SLICE_US = 500_000

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from topicdb import _core
+from topicdb.arguments.filters import Filters, covers
 from topicdb.errors import AccessError
-from topicdb.filters import Filters, covers
 from topicdb.map import escape
 
 KINDS = ("consumer", "group", "map", "session")

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from topicdb import _core
+from topicdb.cursor.scan import check_batch_limits
 from topicdb.database.database import Database
 from topicdb.engine import ADMIN, Engine, ScanCursor, served_methods
 from topicdb.errors import AccessError
@@ -33,7 +34,6 @@ from topicdb.remote.server.objects import (
     Watch,
 )
 from topicdb.remote.wire import PROTOCOL, arrow_of
-from topicdb.scan import check_batch_limits
 
 WAIT_US_MAX = 500_000
 """A call waits at most this long, so that it does not hold up a shutdown or a client's Ctrl-C."""

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from topicdb import _core
+from topicdb.arguments.times import now_us, time_us
 from topicdb.errors import AccessError
 from topicdb.remote.server.access import Access
 from topicdb.remote.server.replacing import Replacing
-from topicdb.times import now_us, time_us
 
 _logger = logging.getLogger(__name__)
 _LOOK_INTERVAL_S = 1.0

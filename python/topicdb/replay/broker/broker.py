@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from topicdb import _core
+from topicdb.arguments.times import TimeLike, time_range_us, time_us
 from topicdb.closing import first_error
 from topicdb.follow.waiting import wait_for
 from topicdb.forward.options import Seconds, finite_seconds, seconds
@@ -23,7 +24,6 @@ from topicdb.replay.broker.progress import Progress, State, Tracker
 from topicdb.replay.broker.remap import Remap
 from topicdb.replay.broker.work import Controls, Job, Work
 from topicdb.replay.pacing import Pacer, parse_rate
-from topicdb.times import TimeLike, time_range_us, time_us
 
 if TYPE_CHECKING:
     from topicdb.database.database import Database

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from topicdb.arguments.times import now_us
 from topicdb.forward.mqtt import PACKET_IDS, MqttSink, _Connection, _error_of
 from topicdb.forward.sink import PermanentError
 from topicdb.mqtt.address import named
@@ -12,7 +13,6 @@ from topicdb.mqtt.envelope import Envelope
 from topicdb.mqtt.expiry import expires_at_us, left_s
 from topicdb.mqtt.properties import PublishProperties
 from topicdb.replay.broker.marks import marked
-from topicdb.times import now_us
 from topicdb.types import Message
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from topicdb.arguments.filters import overlap, unshared
 from topicdb.engine import Engine
-from topicdb.filters import overlap, unshared
 from topicdb.mqtt.follows import Follows, stored
 
 if TYPE_CHECKING:

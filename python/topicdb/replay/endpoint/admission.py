@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from topicdb._core import Batch
+from topicdb.arguments.times import TIMESTAMP_MAX
 from topicdb.follow.positions import Place
 from topicdb.replay.endpoint.spool import DONE, UNWANTED, WAITING
 from topicdb.replay.records import EndpointRecord, RunRecord, Subscribed
 from topicdb.replay.rules import Era, Matcher
-from topicdb.times import TIMESTAMP_MAX
 from topicdb.types import Message
 
 Mask = npt.NDArray[np.bool_]

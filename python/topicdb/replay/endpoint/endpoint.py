@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from topicdb import _core
+from topicdb.arguments.times import TimeLike
 from topicdb.errors import AccessError
 from topicdb.follow.positions import Place, lag_of
 from topicdb.replay.endpoint.flow import Browser, Flow
@@ -30,7 +31,6 @@ from topicdb.replay.pacing import Pacer, parse_rate
 from topicdb.replay.records import EndpointRecord
 from topicdb.replay.selector.properties import selector_of
 from topicdb.replay.states import Progress, State
-from topicdb.times import TimeLike
 
 WINDOW = 1_000
 _RIGHTS = ("none", "read", "consume")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from topicdb import _core
 from topicdb._core import Batch
+from topicdb.arguments.times import timeout_us
 from topicdb.closing import Closing
 from topicdb.mqtt.envelope import Envelope
 from topicdb.replay.endpoint.spool import Held, Lent, without_repeats
 from topicdb.replay.errors import BrowserError, RejectedMessageError, ReplayError
 from topicdb.replay.ids import MessageId
 from topicdb.replay.selector.properties import MessageSelector
-from topicdb.times import timeout_us
 from topicdb.types import Message
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING
 
+from topicdb.arguments.times import now_us
 from topicdb.follow.losses import Loss
 from topicdb.follow.positions import Place
 from topicdb.replay.endpoint.clients import Clients
@@ -29,7 +30,6 @@ from topicdb.replay.host import Host
 from topicdb.replay.pacing import Pacer, parse_rate
 from topicdb.replay.records import EndpointRecord, RunRecord
 from topicdb.replay.states import Event, Progress, State
-from topicdb.times import now_us
 
 if TYPE_CHECKING:
     from topicdb.replay.endpoint.flow import Flow

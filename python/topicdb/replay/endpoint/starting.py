@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from topicdb.arguments.times import TimeLike, duration_us, now_us, time_us
 from topicdb.engine import Engine
 from topicdb.follow.positions import Place
 from topicdb.replay.endpoint.admission import Admission
@@ -18,7 +19,6 @@ from topicdb.replay.ids import MessageId
 from topicdb.replay.pacing import parse_rate
 from topicdb.replay.records import EndpointRecord, RunRecord
 from topicdb.replay.rules import era_of
-from topicdb.times import TimeLike, duration_us, now_us, time_us
 
 if TYPE_CHECKING:
     from topicdb.replay.host import Host

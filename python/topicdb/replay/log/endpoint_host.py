@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from topicdb import _core
+from topicdb.arguments.times import TIMESTAMP_MAX
 from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.follow.losses import Loss
 from topicdb.follow.positions import Place
@@ -15,7 +16,6 @@ from topicdb.replay.records import SHARD, LogRecord, Records
 from topicdb.replay.rules import Era
 from topicdb.replay.states import Event
 from topicdb.replay.throttle import ReadThrottle
-from topicdb.times import TIMESTAMP_MAX
 
 
 class EndpointHost:

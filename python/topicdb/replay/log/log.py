@@ -10,9 +10,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from topicdb import _core
-from topicdb.arguments import has_arrow
+from topicdb.arguments.filters import Filters, filter_list
+from topicdb.arguments.times import TimeLike, time_us
+from topicdb.arguments.wrong_types import has_arrow
 from topicdb.closing import Closing
-from topicdb.filters import Filters, filter_list
 from topicdb.replay.endpoint.endpoint import Endpoint
 from topicdb.replay.errors import LogModifiedError, ReplayDisabledError
 from topicdb.replay.log.endpoint_host import EndpointHost
@@ -25,7 +26,6 @@ from topicdb.replay.records import Access, EndpointRecord, LogRecord, Records
 from topicdb.replay.rules import Era, Promotion, checked_promotions, filters_of
 from topicdb.replay.selector.properties import selector_of
 from topicdb.replay.states import Event
-from topicdb.times import TimeLike, time_us
 from topicdb.types import Receipt
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from topicdb import _core
-from topicdb.filters import Filters, filter_list
+from topicdb.arguments.filters import Filters, filter_list
 from topicdb.follow.positions import Place
 from topicdb.replay.log.log import REPLAYS_MAX, ReplayLog, checked_quota
 from topicdb.replay.records import LogRecord, Records

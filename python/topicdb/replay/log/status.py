@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from topicdb.arguments.times import now_us
 from topicdb.follow.positions import Place, lag_of
 from topicdb.replay.records import EndpointRecord, LogRecord, stored
-from topicdb.times import now_us
 
 if TYPE_CHECKING:
     from topicdb.database.database import Database

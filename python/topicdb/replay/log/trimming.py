@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from topicdb.arguments.filters import covers, overlap
 from topicdb.engine import Engine
-from topicdb.filters import covers, overlap
 from topicdb.follow.positions import Place
 from topicdb.replay.records import SHARD, LogRecord
 from topicdb.replay.rules import Era

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import SupportsIndex, TypeAlias
 
-from topicdb.arguments import wrong_type
+from topicdb.arguments.wrong_types import wrong_type
 
 Size: TypeAlias = "int | SupportsIndex | str"
 """A number of bytes, or text with a unit: ``"30GB"`` (powers of 1000), ``"10GiB"`` (of 1024)."""

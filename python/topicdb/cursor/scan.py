@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from topicdb import _core
-from topicdb.arguments import wrong_type
+from topicdb.arguments.forms import Form
+from topicdb.arguments.wrong_types import wrong_type
 from topicdb.engine import ScanCursor
-from topicdb.forms import Form
 from topicdb.types import Message
 
 if TYPE_CHECKING:

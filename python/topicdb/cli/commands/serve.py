@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import topicdb
+from topicdb.arguments.times import duration_us
 from topicdb.cli.errors import UserError, message_of
 from topicdb.cli.options import (
     DurabilityChoice,
@@ -23,7 +24,6 @@ from topicdb.cli.stopping import stopped_by_signals
 from topicdb.lifecycle.planning import size_bytes
 from topicdb.remote import addresses
 from topicdb.remote.connecting import DEFAULT_PORT
-from topicdb.times import duration_us
 
 if TYPE_CHECKING:
     from topicdb.remote.server.handles import Limits

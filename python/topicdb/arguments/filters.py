@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from typing import TypeAlias
 
 from topicdb import _core
-from topicdb.arguments import wrong_type
+from topicdb.arguments.wrong_types import wrong_type
 
 SHARED = "$share/"  # $share/<group>/<filter>: one client of the group gets each message
 

@@ -19,6 +19,7 @@ from rich.table import Table
 
 import topicdb
 from topicdb import _core
+from topicdb.arguments.times import duration_us
 from topicdb.cli.confirming import YesOption, can_ask, confirm
 from topicdb.cli.errors import UserError
 from topicdb.cli.options import TIME, JsonOption, PathArgument, TzOption, time_of
@@ -33,7 +34,6 @@ from topicdb.lifecycle.retention import (
     Usage,
     parse_retention,
 )
-from topicdb.times import duration_us
 
 
 class Grouping(str, Enum):

@@ -10,9 +10,9 @@ import typer
 from rich.filesize import decimal
 
 import topicdb
+from topicdb.cli.commands.lifecycle import writing
 from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import UserError, message_of
-from topicdb.cli.lifecycle import writing
 from topicdb.cli.options import JsonOption, PathArgument
 from topicdb.cli.output import printable
 from topicdb.cli.progress import Meter

@@ -1,0 +1,1 @@
+"""Cursors: scans, tails, and notice of streams as they come to be."""
