@@ -174,6 +174,38 @@ def test_a_replay_gives_what_a_scan_gives(tmp_path: Path) -> None:
     assert len(document["digests"]) == 2 and len(set(document["digests"].values())) == 1
 
 
+def compare(before: str, after: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(BENCH / "python" / "compare.py"), before, after]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=600)
+
+
+def test_two_builds_are_compared_operation_by_operation(tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    small = ("--rows", "2000", "--rounds", "2", "--json", str(result))
+    done = compare(sys.executable, sys.executable, *small)
+    assert done.returncode == 0, done.stderr
+    assert "scan to Arrow, metrics" in done.stdout
+    rounds = json.loads(result.read_text())
+    assert [len(of_round) for of_round in rounds] == [2, 2]
+    for name, found in rounds[0][0].items():
+        assert {found["digest"]} == {one[name]["digest"] for both in rounds for one in both}
+
+
+def test_a_build_that_fails_or_differs_is_not_compared(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\nexit 3\n")
+    broken.chmod(0o755)
+    done = compare(sys.executable, str(broken), "--rows", "2000", "--rounds", "1")
+    assert done.returncode == 1
+    assert "the process of one build has failed" in done.stderr
+    other = tmp_path / "other"
+    other.write_text(f"#!/bin/sh\nexec {sys.executable} $1 $2 --rows 1999\n")
+    other.chmod(0o755)
+    done = compare(sys.executable, str(other), "--rows", "2000", "--rounds", "1")
+    assert done.returncode == 1
+    assert "the builds have different results" in done.stderr
+
+
 @pytest.mark.skipif(
     MOSQUITTO is None or shutil.which("mosquitto_sub") is None,
     reason="mosquitto and mosquitto-clients are not installed",
