@@ -340,7 +340,6 @@ class ReplayLog(Closing):
         change = self._rules.begin(era)
         if change is Change.NOTHING:
             return
-        self._upkeep.forget_size()
         self._records.save_log(self._record)
         if change is Change.FILTERS:
             self._endpoints.fail_all(

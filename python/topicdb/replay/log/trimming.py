@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from topicdb.arguments.filters import covers, overlap
 from topicdb.engine import Engine
 from topicdb.follow.positions import Place
+from topicdb.replay.log.measuring import ALL, LogMeasure
 from topicdb.replay.records import SHARD, LogRecord
 from topicdb.replay.rules import Era
 
-_ALL = (1 << 63) - 1
 QUOTA_TRIM = 0.9  # a log that has more than this part of its quota is trimmed
 QUOTA_LEFT = 0.8  # to this part
 SEAL_PART = 20  # generations end when the log has grown by the quota divided by this
 
 
 class Trimmer:
-    """Measures one replay log, decides where it begins, and drops what nobody needs.
+    """Decides where one replay log begins, by its size, and drops what nobody needs.
 
     The log owns this object, and holds its lock for every call. The log stores the record when
     ``seal`` or ``reclaim`` has changed it.
@@ -26,38 +26,24 @@ class Trimmer:
     def __init__(self, core: Engine, record: LogRecord) -> None:
         self._core = core
         self._record = record
-        self._measured = Place(0, 0)  # _bytes is counted from this place on,
-        self._until = 0  # up to and including this commit
-        self._bytes = 0
-        self._sealed_bytes = 0  # _bytes when generations were last ended
+        self._measure = LogMeasure(core)
+        self._sealed_bytes = 0  # how many bytes the log had when generations were last ended
 
     def nbytes(self) -> int:
         """Returns the bytes of topics and values in the log that its filters of now include."""
-        record = self._record
-        filters = list(record.eras[-1].include)
-        if self._measured != record.first:
-            self._measured, self._until, self._bytes = record.first, record.first.serial - 1, 0
+        if self._measure.count(self._record):
             self._sealed_bytes = 0
-        span = self._core.measure_log(SHARD, filters, self._until, None, None, _ALL, _ALL)
-        self._until = max(self._until, span.until)
-        self._bytes += span.bytes
-        return self._bytes
-
-    def forget(self) -> None:
-        """Measures the log anew next time, as its rules have changed."""
-        self._measured = Place(0, 0)
+        return self._measure.bytes
 
     def cut(self) -> Place | None:
         """Returns where the log has to begin to meet its quota, or None if it does so already."""
         record = self._record
         if record.quota_bytes == 0 or self.nbytes() <= QUOTA_TRIM * record.quota_bytes:
             return None
-        too_many = int(self._bytes - QUOTA_LEFT * record.quota_bytes)
+        too_many = int(self._measure.bytes - QUOTA_LEFT * record.quota_bytes)
         filters = list(record.eras[-1].include)
-        after = record.first.serial - 1
-        span = self._core.measure_log(
-            SHARD, filters, after, self._until, None, _ALL, max(too_many, 1)
-        )
+        after, until = record.first.serial - 1, self._measure.until
+        span = self._core.measure_log(SHARD, filters, after, until, None, ALL, max(too_many, 1))
         return Place(span.until + 1, 0)
 
     def cut_at(self, before_us: int) -> Place:
@@ -71,7 +57,7 @@ class Trimmer:
     def should_seal(self) -> bool:
         """Returns whether the log has grown enough since ``seal`` to end generations again."""
         quota = self._record.quota_bytes
-        return quota > 0 and self._bytes - self._sealed_bytes >= quota / SEAL_PART
+        return quota > 0 and self._measure.bytes - self._sealed_bytes >= quota / SEAL_PART
 
     def seal(self) -> None:
         """Ends the generations of the log's classes, so that they can be dropped later."""
@@ -86,9 +72,9 @@ class Trimmer:
             for slab in self._core.slabs()
             if not slab.read_only
         }
-        serial = self._core.places_at(None, _ALL)[SHARD][0] - 1
+        serial = self._core.places_at(None, ALL)[SHARD][0] - 1
         self._record.seals.append((serial, current))
-        self._sealed_bytes = self._bytes
+        self._sealed_bytes = self._measure.bytes
 
     def reclaim(self, needed_from: Place, *, is_replayed: bool) -> int:
         """Drops generations whose messages are all before this place. Returns how many.

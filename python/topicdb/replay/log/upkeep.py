@@ -34,10 +34,6 @@ class LogUpkeep:
         """Returns the retention classes of which generations may be dropped, sorted."""
         return self._trimmer.classes()
 
-    def forget_size(self) -> None:
-        """Measures the log anew next time, as its rules have changed."""
-        self._trimmer.forget()
-
     def trim(self, before_us: int) -> int:
         """Lets the log begin with its first message of this time or later.
 
