@@ -38,7 +38,7 @@ from topicdb.cli.stopping import Stopping, stopped_by_signals
 from topicdb.replay.broker.broker import GIVE_UP_AFTER_S, BrokerReplay
 from topicdb.replay.broker.progress import Progress
 from topicdb.replay.broker.remap import Remap
-from topicdb.replay.log.status import LogStatus, statuses, to_json
+from topicdb.replay.log.status import LogStatus, LogStatuses, to_json
 from topicdb.replay.pacing import parse_rate
 
 app = typer.Typer(no_args_is_help=True, help="Replays what is stored.")
@@ -322,12 +322,13 @@ def status(
     """Show the replay logs of a database, their endpoints, and how replays stand.
 
     The figures are those that the process which has the database open has stored, at most a second
-    ago.
+    ago. How large a log is, and how much of its quota that is, is counted here.
     """
     with topicdb.open(path, mode="r") as database, stopped_by_signals() as stopped:
+        logs = LogStatuses(database)
         while True:
             database.refresh()
-            found = statuses(database)
+            found = logs.read()
             if as_json:
                 print(to_json(found), flush=True)
             else:
@@ -338,7 +339,7 @@ def status(
 
 def _print_lines(found: list[LogStatus]) -> None:
     for one in found:
-        print(f"log {one.name}: ingress {_on(one.ingress)}, egress {_on(one.egress)}")
+        print(f"log {one.name}: ingress {_on(one.ingress)}, egress {_on(one.egress)}, {_size(one)}")
         for endpoint in one.endpoints:
             print("  " + ", ".join(_parts(endpoint)))
             for client in endpoint["clients"]:
@@ -363,6 +364,12 @@ def _parts(endpoint: dict[str, Any]) -> list[str]:
         at_us, reason, _ = endpoint["last_failure"]
         parts.append(f"failed at {time_text(at_us)}: {reason}")
     return parts
+
+
+def _size(log: LogStatus) -> str:
+    if log.quota_used is None:
+        return f"{log.bytes:,} bytes, no quota"
+    return f"{log.bytes:,} of {log.quota_bytes:,} bytes ({log.quota_used:.0%} of the quota)"
 
 
 def _on(value: bool) -> str:

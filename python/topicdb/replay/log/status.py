@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topicdb.arguments.times import now_us
 from topicdb.follow.positions import Place, lag_of
+from topicdb.replay.log.measuring import LogMeasure
 from topicdb.replay.records import EndpointRecord, LogRecord, stored
 
 if TYPE_CHECKING:
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class LogStatus(NamedTuple):
-    """The rules of a replay log, and how its endpoints and their replays stand.
+    """The rules of a replay log, how large it is, and how its endpoints and their replays stand.
+
+    ``bytes`` are those of topics and values in the log, and ``quota_used`` is that part of the
+    quota; None without a quota. A log that has more than 0.9 of its quota is trimmed to 0.8 within
+    a second.
 
     ``endpoints`` has a dictionary for each endpoint:
 
@@ -37,34 +42,55 @@ class LogStatus(NamedTuple):
     include: list[str]
     exclude: list[str]
     quota_bytes: int
+    bytes: int
+    quota_used: float | None
     first: Place
     endpoints: list[dict[str, Any]]
 
 
-def statuses(database: Database) -> list[LogStatus]:
-    """Returns the status of all logs, sorted by name, as the process that has them open stored it.
+class LogStatuses:
+    """Reports on the replay logs of one database, again and again.
 
-    That process stores it within a second.
+    Each report costs what was committed since the one before, as the sizes of the logs are counted
+    on. Whoever reports owns this object, and uses it with one thread at a time.
     """
-    found: dict[str, LogStatus] = {}
-    records = sorted(stored(database._core), key=lambda one: one[:2])  # a log before its endpoints
-    for log, endpoint, value in records:
-        if endpoint == "":
-            record = LogRecord.decode(value)
-            era = record.eras[-1]
-            found[log] = LogStatus(
-                log,
-                era.ingress,
-                record.egress,
-                list(era.include),
-                list(era.exclude),
-                record.quota_bytes,
-                record.first,
-                [],
-            )
-        elif log in found:
-            found[log].endpoints.append(_endpoint(database, EndpointRecord.decode(value)))
-    return list(found.values())
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._measures: dict[str, LogMeasure] = {}
+
+    def read(self) -> list[LogStatus]:
+        """Returns the status of all logs, sorted by name.
+
+        The process that has a log open stores its status within a second. The size is counted here.
+        """
+        core = self._database._core
+        found: dict[str, LogStatus] = {}
+        for log, endpoint, value in sorted(stored(core), key=lambda one: one[:2]):
+            if endpoint == "":  # a log comes before its endpoints
+                found[log] = self._log(log, LogRecord.decode(value))
+            elif log in found:
+                record = EndpointRecord.decode(value)
+                found[log].endpoints.append(_endpoint(self._database, record))
+        self._measures = {name: self._measures[name] for name in found}
+        return list(found.values())
+
+    def _log(self, name: str, record: LogRecord) -> LogStatus:
+        measure = self._measures.setdefault(name, LogMeasure(self._database._core))
+        measure.count(record)
+        era, quota = record.eras[-1], record.quota_bytes
+        return LogStatus(
+            name,
+            era.ingress,
+            record.egress,
+            list(era.include),
+            list(era.exclude),
+            quota,
+            measure.bytes,
+            measure.bytes / quota if quota > 0 else None,
+            record.first,
+            [],
+        )
 
 
 def _endpoint(database: Database, record: EndpointRecord) -> dict[str, Any]:
