@@ -15,7 +15,8 @@ from topicdb.mqtt.envelope import Envelope
 from topicdb.replay.broker.broker import BrokerReplay
 from topicdb.replay.broker.remap import Remap
 from topicdb.replay.endpoint.endpoint import Endpoint
-from topicdb.replay.endpoint.flow import Browser, Flow, ReplayBatch, ReplayMessage
+from topicdb.replay.endpoint.flow import Browser, Flow
+from topicdb.replay.endpoint.received import ReplayBatch, ReplayMessage
 from topicdb.replay.errors import (
     BrowserError,
     EndpointDroppedError,

@@ -5,90 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 from topicdb import _core
-from topicdb._core import Batch
 from topicdb.arguments.times import timeout_us
 from topicdb.closing import Closing
-from topicdb.mqtt.envelope import Envelope
+from topicdb.replay.endpoint.received import (
+    LentMessages,
+    Received,
+    ReplayBatch,
+    ReplayMessage,
+    message_of,
+)
 from topicdb.replay.endpoint.spool import Held, Lent, without_repeats
 from topicdb.replay.errors import BrowserError, RejectedMessageError, ReplayError
 from topicdb.replay.ids import MessageId
 from topicdb.replay.selector.properties import MessageSelector
-from topicdb.types import Message
 
 if TYPE_CHECKING:
     from topicdb.replay.endpoint.parts import Parts
 
 _LONG_S = 3600.0
 _BROWSE_S = 5.0  # a browser waits at most this long for messages that were just committed
-
-
-class ReplayMessage(NamedTuple):
-    """A message of an endpoint, with its id.
-
-    Attributes:
-        topic: the topic.
-        timestamp: µs since 1970.
-        value: the payload.
-        id: the id of the message, by which it can be acknowledged, or a replay can be started.
-        redelivered: whether a client had the message before and did not acknowledge it. A replay
-            does not mark the messages that it brings again.
-        envelope: the MQTT properties, if the message was stored with them, or None.
-    """
-
-    topic: str
-    timestamp: int
-    value: bytes
-    id: MessageId
-    redelivered: bool
-    envelope: Envelope | None = None
-
-
-def _message(stored: Message, id: MessageId, *, redelivered: bool) -> ReplayMessage:
-    topic, timestamp, value = stored
-    envelope = Envelope.decode(value)
-    payload = _core.payload_of(value) if envelope is None else envelope.payload
-    return ReplayMessage(topic, timestamp, payload, id, redelivered, envelope)
-
-
-class ReplayBatch:
-    """Messages that a client has received at once, as columns; made by ``Flow.receive_batch``.
-
-    ``batch`` has their topics, timestamps and payloads. The client acknowledges the batch as a
-    whole, or single messages by their ids. Iterating gives each as a ReplayMessage.
-    """
-
-    def __init__(self, lent: Lent, origin: int) -> None:
-        self._lent = lent
-        self._origin = origin
-        if lent.is_whole_batch:
-            self._stored = lent.stored.batch
-        else:
-            self._stored = _core.batch_of_rows([lent.stored.message(i) for i in lent.indexes])
-        self.batch: Batch = self._stored.read_as("payload")
-
-    def __len__(self) -> int:
-        return len(self._lent.indexes)
-
-    @property
-    def ids(self) -> list[MessageId]:
-        """The id of each message."""
-        held, origin = self._lent.held, self._origin
-        return [MessageId(origin, *held.places[i]) for i in self._lent.indexes]
-
-    @property
-    def redelivered(self) -> list[bool]:
-        """Whether a client had the message before and did not acknowledge it, for each message."""
-        return [self._lent.held.was_given(i) for i in self._lent.indexes]
-
-    def __iter__(self) -> Iterator[ReplayMessage]:
-        for message, id, again in zip(self._stored, self.ids, self.redelivered, strict=True):
-            yield _message(message, id, redelivered=again)
-
-
-Received: TypeAlias = "ReplayMessage | MessageId | ReplayBatch"
 
 
 class Flow(Closing):
@@ -170,7 +108,7 @@ class Flow(Closing):
         held, index = lent.held, lent.indexes[0]
         id = MessageId(self._parts.host.origin, *held.places[index])
         stored = lent.stored.message(index)
-        return _message(stored, id, redelivered=held.was_given(index))
+        return message_of(stored, id, redelivered=held.was_given(index))
 
     def receive_batch(
         self, rows: int = 1_000, timeout: float | timedelta | None = None
@@ -183,7 +121,7 @@ class Flow(Closing):
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
         lent = self._receive(rows, timeout)
-        return None if lent is None else ReplayBatch(lent, self._parts.host.origin)
+        return None if lent is None else LentMessages(lent, self._parts.host.origin).batch()
 
     def _receive(self, rows: int, timeout: float | timedelta | None) -> Lent | None:
         wait_us = timeout_us(timeout)
@@ -307,9 +245,11 @@ class Flow(Closing):
         return found if len(received) == 1 else without_repeats(found)
 
     def _of_batch(self, batch: ReplayBatch) -> list[Lent]:
-        held, indexes, _ = batch._lent
-        if held.belong_to(indexes, self.number):
-            return [batch._lent]
+        given = batch.given
+        if isinstance(given, LentMessages):
+            held, indexes, _ = given.lent
+            if held.belong_to(indexes, self.number):
+                return [given.lent]
         return [lent for id in batch.ids if (lent := self._of_id(id)) is not None]
 
     def _of_id(self, id: MessageId) -> Lent | None:
@@ -395,7 +335,7 @@ class Browser(Closing):
         with parts.lock:
             self._wait_for_committed()
             found = [
-                _message(
+                message_of(
                     held.message(index),
                     MessageId(parts.host.origin, *held.place(index)),
                     redelivered=held.was_given(index),
