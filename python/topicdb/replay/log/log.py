@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from topicdb import _core
 from topicdb.arguments.filters import Filters, filter_list
 from topicdb.arguments.times import TimeLike, time_us
-from topicdb.arguments.wrong_types import has_arrow
 from topicdb.closing import Closing
 from topicdb.replay.endpoint.endpoint import Endpoint
 from topicdb.replay.errors import LogModifiedError, ReplayDisabledError
 from topicdb.replay.log.endpoint_host import EndpointHost
 from topicdb.replay.log.endpoints import Endpoints, new_record
 from topicdb.replay.log.log_rules import Change, LogRules
+from topicdb.replay.log.publishing import Publisher
 from topicdb.replay.log.pump import Pump
 from topicdb.replay.log.running import Running
-from topicdb.replay.log.upkeep import LogUpkeep
+from topicdb.replay.log.upkeep import LogUpkeep, checked_quota
 from topicdb.replay.records import Access, EndpointRecord, LogRecord, Records
 from topicdb.replay.rules import Era, Promotion, checked_promotions, filters_of
 from topicdb.replay.selector.properties import selector_of
@@ -66,6 +66,7 @@ class ReplayLog(Closing):
         self._running = Running(name, replays_max)
         self._closed = False
         self._rules = LogRules(record)
+        self._publisher = Publisher(database, self._rules)
         self._pump = Pump(self._step, records.save_waiting, self.maintain, self._closed_by_database)
         core = database._core
         self._host = EndpointHost(
@@ -116,18 +117,7 @@ class ReplayLog(Closing):
         Raises:
             ValueError for another ``qos``, and what ``Database.append`` raises.
         """
-        if qos not in (0, 1, 2):
-            raise ValueError(f"qos: expected 0, 1 or 2, got {qos!r}")
-        if qos > 0:
-            return self._database.append(messages, durability=durability, raw=raw)
-        batch = _batch_of(messages)
-        promotes = self._rules.promotes
-        rows: list[Row] = [
-            (topic, None if timestamp < 0 else timestamp, value)
-            for topic, timestamp, value in batch
-            if promotes(topic, value)
-        ]
-        return self._database.append(rows, durability=durability, raw=raw)
+        return self._publisher.publish(messages, qos, durability, raw=raw)
 
     @property
     def direct(self) -> dict[str, int]:
@@ -466,19 +456,6 @@ class ReplayLog(Closing):
 
     def __repr__(self) -> str:
         return f"<topicdb.ReplayLog {self._name!r}{' (closed)' if self._closed else ''}>"
-
-
-def checked_quota(value: int) -> int:
-    """Returns the quota. Raises ValueError if it is negative."""
-    if value < 0:
-        raise ValueError(f"quota_bytes: {value} is negative; 0 sets no limit")
-    return value
-
-
-def _batch_of(messages: Any) -> _core.Batch:
-    if has_arrow(messages):
-        return _core.batch_of_arrow(messages)
-    return _core.batch_of_rows(messages)
 
 
 _opened: weakref.WeakSet[ReplayLog] = weakref.WeakSet()

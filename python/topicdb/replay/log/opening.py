@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from topicdb import _core
 from topicdb.arguments.filters import Filters, filter_list
 from topicdb.follow.positions import Place
-from topicdb.replay.log.log import REPLAYS_MAX, ReplayLog, checked_quota
+from topicdb.replay.log.log import REPLAYS_MAX, ReplayLog
+from topicdb.replay.log.upkeep import checked_quota
 from topicdb.replay.records import LogRecord, Records
 from topicdb.replay.rules import EVERYTHING, Era, Promotion, checked_promotions, filters_of
 

@@ -82,3 +82,10 @@ class LogUpkeep:
             self._record.first = max(self._record.first, oldest)
             self._records.save_log(self._record)
         self._oldest = slabs
+
+
+def checked_quota(value: int) -> int:
+    """Returns the quota. Raises ValueError if it is negative."""
+    if value < 0:
+        raise ValueError(f"quota_bytes: {value} is negative; 0 sets no limit")
+    return value
