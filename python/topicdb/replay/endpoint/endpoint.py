@@ -7,10 +7,10 @@ from typing import Any
 
 from topicdb import _core
 from topicdb.arguments.times import TimeLike
-from topicdb.errors import AccessError
 from topicdb.follow.positions import Place, lag_of
 from topicdb.replay.endpoint.flow import Browser, Flow
 from topicdb.replay.endpoint.parts import Parts
+from topicdb.replay.endpoint.rights import check_right
 from topicdb.replay.endpoint.starting import (
     STALL_TIMEOUT,
     OnEarly,
@@ -19,13 +19,7 @@ from topicdb.replay.endpoint.starting import (
     messages_of,
     run_of,
 )
-from topicdb.replay.errors import (
-    BrowserError,
-    EndpointModifiedError,
-    InactiveFlowError,
-    NonExclusiveError,
-    ReplayError,
-)
+from topicdb.replay.errors import BrowserError, EndpointModifiedError, ReplayError
 from topicdb.replay.host import Host
 from topicdb.replay.pacing import Pacer, parse_rate
 from topicdb.replay.records import EndpointRecord
@@ -33,7 +27,6 @@ from topicdb.replay.selector.properties import selector_of
 from topicdb.replay.states import Progress, State
 
 WINDOW = 1_000
-_RIGHTS = ("none", "read", "consume")
 
 
 class Endpoint:
@@ -255,9 +248,9 @@ class Endpoint:
         parts = self._parts
         with parts.lock:
             parts.check_open()
-            self._check_right(client, "consume")
+            check_right(parts.record, client, "consume")
             if replay is not None:
-                self._check_client_may_replay()
+                parts.replaying.check_client_may_start()
             number = parts.clients.new_number()
             flow = Flow(parts, client or f"client-{number}", number, window, chosen)
             if replay is None:
@@ -288,32 +281,10 @@ class Endpoint:
             raise BrowserError(f"endpoint {self.name!r}: who browses cannot start a replay")
         with self._parts.lock:
             self._parts.check_open()
-            self._check_right(client, "read")
+            check_right(self.record, client, "read")
             browser = Browser(self._parts, client)
             self._parts.clients.add_browser(browser)
             return browser
-
-    def _check_right(self, client: str, right: str) -> None:
-        if client == self.record.owner or self.record.owner is None:
-            return
-        if _RIGHTS.index(self.record.others) < _RIGHTS.index(right):
-            raise AccessError(
-                f"client {client!r} may not {right} at endpoint {self.name!r} of "
-                f"{self.record.owner!r}: others may {self.record.others}"
-            )
-
-    def _check_client_may_replay(self) -> None:
-        if not self.record.exclusive:
-            raise NonExclusiveError(
-                f"endpoint {self.name!r} is not exclusive: only an administrator starts a replay"
-            )
-        self._parts.replaying.check_may_start()
-        active = self._parts.clients.active
-        if active is not None:
-            raise InactiveFlowError(
-                f"client {active.client!r} is the active one of endpoint {self.name!r}: "
-                "another cannot start a replay"
-            )
 
     # Replays, for administrators.
 

@@ -18,7 +18,9 @@ from topicdb.replay.endpoint.reading import first_wanted
 from topicdb.replay.endpoint.saving import Saving
 from topicdb.replay.endpoint.starting import Begin
 from topicdb.replay.errors import (
+    InactiveFlowError,
     MessageUnavailableError,
+    NonExclusiveError,
     ReplayCancelledError,
     ReplayDisabledError,
     ReplayError,
@@ -87,6 +89,21 @@ class Replaying:
         if not self._host.egress:
             raise ReplayDisabledError(
                 f"the egress of replay log {self._host.name!r} is switched off"
+            )
+
+    def check_client_may_start(self) -> None:
+        """Raises ReplayError if a client that is about to be bound cannot have a replay here."""
+        name = self._record.name
+        if not self._record.exclusive:
+            raise NonExclusiveError(
+                f"endpoint {name!r} is not exclusive: only an administrator starts a replay"
+            )
+        self.check_may_start()
+        active = self._clients.active
+        if active is not None:
+            raise InactiveFlowError(
+                f"client {active.client!r} is the active one of endpoint {name!r}: another cannot "
+                "start a replay"
             )
 
     def take_slot(self) -> None:
