@@ -12,6 +12,7 @@ from topicdb.replay.records import Records
 from topicdb.replay.rules import Era
 from topicdb.replay.states import Event
 from topicdb.replay.throttle import ReadThrottle
+from topicdb.types import Message
 
 
 class Host(Protocol):
@@ -37,6 +38,10 @@ class Host(Protocol):
 
     @property
     def throttle(self) -> ReadThrottle: ...
+
+    def append(self, messages: Sequence[Message]) -> None:
+        """Appends messages, with values as they are stored; all or none."""
+        ...
 
     def eras(self) -> Sequence[Era]: ...
     def now(self) -> Place:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["queue", "topic"]
 Access: TypeAlias = Literal["none", "read", "consume"]
+Expired: TypeAlias = Literal["give", "remove"]
 _PREFIX = "$topicdb/replay/"
 SHARD = 0  # the only one: a replay log needs a database of one shard
 
@@ -119,7 +120,7 @@ class EndpointRecord:
     """The record of an endpoint: its options, how far it has read, and what it still holds.
 
     ``ReplayLog.queue`` explains the options ``exclusive``, ``durable``, ``owner``, ``others``,
-    ``spool`` and ``spool_bytes``.
+    ``spool``, ``spool_bytes``, ``dead_letter`` and ``expired``.
 
     Attributes:
         subscriptions: also those that were removed, as long as their messages may be here.
@@ -149,6 +150,8 @@ class EndpointRecord:
     others: Access = "consume"
     spool: int = 10_000
     spool_bytes: int = 32 << 20
+    dead_letter: str | None = None
+    expired: Expired = "give"
     held: list[tuple[Place, Place]] = field(default_factory=list)
     given: Place = field(default_factory=lambda: Place(0, 0))
     lost_until: int = 0
@@ -202,7 +205,7 @@ class Records:
         self._core = core
         self._prefix = f"{_PREFIX}{escape(name)}/"
         _core.check_topic(self._prefix + "log")
-        self._durability = durability
+        self.durability = durability  # how safely the log stores what it writes
         # Lock rule: _lock is held while something is written, so that an older record never
         # overwrites a newer one. It is taken after all other locks of this package.
         self._lock = threading.Lock()
@@ -211,7 +214,7 @@ class Records:
 
     def origin(self) -> int:
         """Returns the random number of this database, and makes it when it is first asked for."""
-        with begun(self._core, SHARD, self._durability) as transaction:
+        with begun(self._core, SHARD, self.durability) as transaction:
             value = transaction.get(_PREFIX + "origin", 0)
             if value is not None:
                 return int(value, 16)
@@ -274,13 +277,13 @@ class Records:
             self._delete(self._prefix + "#")
 
     def _write(self, values: dict[str, bytes]) -> None:
-        with begun(self._core, SHARD, self._durability) as transaction:
+        with begun(self._core, SHARD, self.durability) as transaction:
             for label, value in values.items():
                 transaction.write(self._prefix + label, 0, value, reserved=True)
             self._commit(transaction)
 
     def _delete(self, filter: str) -> None:
-        with begun(self._core, SHARD, self._durability) as transaction:
+        with begun(self._core, SHARD, self.durability) as transaction:
             transaction.delete(filter, None, None, reserved=True)
             self._commit(transaction)
 

@@ -72,7 +72,7 @@ class Clients:
         is_here = flow in self._flows
         if is_here:
             self._flows.remove(flow)
-            self._contents.spool.give_back(flow.number)
+            self._contents.give_back(flow.number)
         self.wake_all()
         return is_here
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from topicdb.engine import SubscriptionCursor
 from topicdb.follow.losses import Loss, LossCount, Reporter
 from topicdb.follow.positions import Place
+from topicdb.replay.endpoint.expiry import Expiry
 from topicdb.replay.endpoint.interest import Interest
 from topicdb.replay.endpoint.reading import Reader
 from topicdb.replay.endpoint.spool import Held, Lent, Spool
@@ -36,6 +37,7 @@ class Contents:
         self._losses = LossCount({SHARD: record.lost_until})
         self._removed_before = Place(0, 0)
         self.spool = Spool()
+        self.expiry = Expiry(record)
         self.error: Exception | None = None  # why the reader can read no more
         self.throttled_s = 0.0  # a replay may read again after this time, because of the throttle
 
@@ -189,22 +191,41 @@ class Contents:
         held.mark_given_before(self._record.given)
         if is_replayed:
             self._host.throttle.count(len(held.owners))
+        self.expiry.note(held, self._record.live_from)
         self.spool.add(held)
 
     def lend(
         self, client: int, count: int, accepts: Callable[[Held, int], bool] | None
     ) -> Lent | None:
-        """Gives a client the first messages that wait and that it accepts, at most ``count``."""
-        lent = self.spool.lend(client, count, accepts)
+        """Gives a client the first messages that wait and that it accepts, at most ``count``.
+
+        Messages that have expired are given to nobody.
+        """
+        lent = self.spool.lend(client, count, self.expiry.accepts(accepts))
         if lent is not None:
             last = lent.held.place(lent.indexes[-1])
             self._record.given = max(self._record.given, last._replace(row=last.row + 1))
         return lent
 
-    def settle(self, lents: Sequence[Lent], what: str) -> None:
-        """Removes messages with which a client is done, and counts them under ``what``.
+    def any_to_give(self) -> bool:
+        """Returns whether a message waits for a client, and has not expired."""
+        return self.spool.first_waiting(self.expiry.accepts(None)) is not None
 
-        ``what`` is "acknowledged" or "rejected".
+    def release(self, lent: Lent) -> None:
+        """Lets messages wait again, marked as given before."""
+        for index in lent.indexes:
+            self.spool.release(lent.held, index)
+        self.expiry.given_back()
+
+    def give_back(self, client: int) -> None:
+        """Lets all messages that a client has wait again, marked as given before."""
+        self.spool.give_back(client)
+        self.expiry.given_back()
+
+    def settle(self, lents: Sequence[Lent], what: str) -> None:
+        """Removes messages that are done with, and counts them under ``what``.
+
+        ``what`` is "acknowledged", "rejected" or "expired".
         """
         for lent in lents:
             self.spool.settle(lent.held, lent.indexes)

@@ -8,6 +8,7 @@ from typing import Any
 from topicdb import _core
 from topicdb.arguments.times import TimeLike
 from topicdb.follow.positions import Place, lag_of
+from topicdb.replay.endpoint.dead_letters import check_dead_letter, check_expired
 from topicdb.replay.endpoint.flow import Browser, Flow
 from topicdb.replay.endpoint.parts import Parts
 from topicdb.replay.endpoint.rights import check_right
@@ -22,11 +23,12 @@ from topicdb.replay.endpoint.starting import (
 from topicdb.replay.errors import BrowserError, EndpointModifiedError, ReplayError
 from topicdb.replay.host import Host
 from topicdb.replay.pacing import Pacer, parse_rate
-from topicdb.replay.records import EndpointRecord
+from topicdb.replay.records import EndpointRecord, Expired
 from topicdb.replay.selector.properties import selector_of
 from topicdb.replay.states import Progress, State
 
 WINDOW = 1_000
+COUNTS = ("acknowledged", "rejected", "expired", "lost")
 
 
 class Endpoint:
@@ -90,7 +92,7 @@ class Endpoint:
         """Returns the options of the endpoint and how it stands, by name.
 
         - ``name``, ``kind`` (``"queue"`` or ``"topic"``), ``exclusive``, ``durable``,
-          ``subscriptions``, ``selector``.
+          ``subscriptions``, ``selector``, ``dead_letter``, ``expired``.
         - ``state``: of the replay, as in ``State``.
         - ``messages``: how many are here and not done with, and about how many ``bytes`` they have.
         - ``clients``: their names.
@@ -98,9 +100,9 @@ class Endpoint:
           administrator, and from where; ``last_complete``: when a replay was last complete (µs);
           ``last_failure``: when one last failed (µs), the reason in short, and the text. Each is
           None if that never happened.
-        - ``counts``: how many messages were ``acknowledged`` and ``rejected``, and how many were
-          ``lost`` at most, as retention dropped them before they came here. They are counted when
-          the endpoint comes to where they were.
+        - ``counts``: how many messages were ``acknowledged``, ``rejected`` and removed because they
+          had ``expired``; and how many were ``lost`` at most, as retention dropped them before they
+          came here. They are counted when the endpoint comes to where they were.
         """
         parts = self._parts
         with parts.lock:
@@ -112,6 +114,8 @@ class Endpoint:
                 "durable": record.durable,
                 "subscriptions": parts.interest.subscriptions,
                 "selector": record.selector,
+                "dead_letter": record.dead_letter,
+                "expired": record.expired,
                 "state": parts.replaying.state.value,
                 "messages": parts.contents.spool.messages,
                 "bytes": parts.contents.spool.nbytes,
@@ -119,7 +123,7 @@ class Endpoint:
                 "last_start": record.last_start,
                 "last_complete": record.last_complete,
                 "last_failure": record.last_failure,
-                "counts": {"acknowledged": 0, "rejected": 0, "lost": 0, **record.counts},
+                "counts": {**dict.fromkeys(COUNTS, 0), **record.counts},
             }
 
     def lag(self) -> int:
@@ -145,6 +149,7 @@ class Endpoint:
                 raise ValueError(
                     f"topic endpoint {self.name!r} has one subscription: see Endpoint.change"
                 )
+            check_dead_letter(parts.record.dead_letter, [filter])
             if filter not in parts.interest.subscriptions:
                 self._modified(f"subscription {filter!r} was added")
                 parts.interest.add(filter, parts.host.now())
@@ -188,6 +193,7 @@ class Endpoint:
             parts.check_open()
             if parts.record.kind != "topic":
                 raise ValueError(f"{self.name!r} is a queue: see Endpoint.subscribe")
+            check_dead_letter(parts.record.dead_letter, [filter])
             self._modified("its subscription or selector was changed")
             now = parts.host.now()
             parts.interest.replace(filter, selector, accepts, now)
@@ -195,6 +201,30 @@ class Endpoint:
             parts.clients.recount()
             parts.contents.open()
             parts.saving.store()
+
+    def set_dead_letter(self, topic: str | None, *, expired: Expired = "give") -> None:
+        """Changes what becomes of rejected and of expired messages, from now on.
+
+        Arguments:
+            topic: what the endpoint removes because a client has rejected it, or because it has
+                expired, is stored once more under this topic, with its own one behind. None:
+                nothing is.
+            expired: what becomes of a live message whose expiry interval is over before a client
+                was given it: ``"give"`` or ``"remove"``, as of ``ReplayLog.queue``.
+
+        Raises:
+            TopicError: the topic is none. ValueError: ``expired`` is something else, or dead
+            letters would come to this endpoint again. ClosedError: the endpoint is closed.
+        """
+        check_expired(expired)
+        parts = self._parts
+        with parts.lock:
+            parts.check_open()
+            check_dead_letter(topic, parts.interest.subscriptions)
+            parts.record.dead_letter, parts.record.expired = topic, expired
+            parts.contents.expiry.note_all(parts.contents.spool, parts.record.live_from)
+            parts.saving.store()
+        parts.host.wake(self.name)
 
     def _modified(self, what: str) -> None:
         replaying = self._parts.replaying

@@ -152,7 +152,7 @@ class Flow(Closing):
             self._check()
             lent = contents.lend(self.number, room, self._accepts())
         if lent is None:
-            if contents.spool.any_waiting():
+            if contents.any_to_give():
                 parts.replaying.note_refusal()
             if contents.error is not None:
                 raise contents.error
@@ -197,9 +197,13 @@ class Flow(Closing):
     def reject(self, *received: Received) -> None:
         """Removes messages from the endpoint that this client cannot use, and counts them.
 
-        No other client gets them; they stay in the log. If one of them is a replayed message of a
-        replay that runs, the replay fails with RejectedMessageError. Arguments and errors are those
-        of ``ack``.
+        No other client gets them; they stay in the log. If the endpoint has a topic for dead
+        letters, they are stored once more under that, at once, and a crash may have them stored
+        twice. If it has none, and one of them is a replayed message of a replay that runs, the
+        replay fails with RejectedMessageError.
+
+        Arguments and errors are those of ``ack``. What storing a dead letter raises, above all
+        QuotaError, is raised before anything is changed.
         """
         parts = self._parts
         with parts.lock:
@@ -207,8 +211,9 @@ class Flow(Closing):
             lents = self._lents(received)
             live_from = parts.record.live_from
             first = min((lent.held.place(lent.indexes[0]) for lent in lents), default=live_from)
+            is_kept = parts.dead_letters.send(lents, "rejected", self._client)
             self._settle(lents, "rejected")
-            if first < live_from:
+            if first < live_from and not is_kept:
                 id = MessageId(parts.host.origin, *first)
                 parts.replaying.fail(
                     RejectedMessageError(f"client {self._client!r} rejected replayed message {id}")
@@ -223,9 +228,9 @@ class Flow(Closing):
         with parts.lock:
             self._check()
             for lent in self._lents(received):
-                for index in lent.indexes:
-                    parts.contents.spool.release(lent.held, index)
+                parts.contents.release(lent)
                 self._unacknowledged -= len(lent.indexes)
+            parts.saving.touch()  # the thread of the log removes what has expired meanwhile
             parts.clients.wake_all()
 
     def _settle(self, lents: list[Lent], what: str) -> None:

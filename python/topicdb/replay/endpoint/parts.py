@@ -8,6 +8,7 @@ from topicdb import _core
 from topicdb.follow.losses import LossError
 from topicdb.replay.endpoint.clients import Clients
 from topicdb.replay.endpoint.contents import Contents
+from topicdb.replay.endpoint.dead_letters import DeadLetters
 from topicdb.replay.endpoint.interest import Interest
 from topicdb.replay.endpoint.reading import CHUNK_ROWS
 from topicdb.replay.endpoint.replaying import Replaying
@@ -41,6 +42,7 @@ class Parts:
         self.interest = Interest(record)
         self.contents = Contents(host, record, self.interest)
         self.clients = Clients(record, self.contents, self.lock)
+        self.dead_letters = DeadLetters(host, record)
         self.saving = Saving(host, record, self.contents, self.clients, store_interval_s)
         self.replaying = Replaying(
             host, record, self.interest, self.contents, self.clients, self.saving
@@ -108,13 +110,25 @@ class Parts:
         self.advance()
         self.clients.wake_all()
         contents = self.contents
+        self._remove_expired()
         wait = LONG_S if contents.wait_s is None else contents.wait_s
+        if (expiry_s := contents.expiry.wait_s()) is not None:
+            wait = min(wait, expiry_s)
         if contents.throttled_s > 0:
             wait = min(wait, contents.throttled_s)
         if self.replaying.state.runs:
             stands = contents.is_full or contents.throttled_s > 0
             wait = min(wait, STALL_TICK_S if stands else TICK_S)
         return min(wait, self.saving.store_if_due())
+
+    def _remove_expired(self) -> None:
+        """Removes messages that have expired before a client had them."""
+        lents = self.contents.expiry.over(self.contents.spool)
+        if lents:
+            self.dead_letters.send(lents, "expired", "")
+            self.contents.settle(lents, "expired")
+            self.saving.touch()
+            self.advance()
 
     def progressed(self) -> None:
         """Notes that a client is done with messages, after which a replay may go on."""

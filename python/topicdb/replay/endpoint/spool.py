@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +52,7 @@ class Held:
         "_places",
         "_sizes",
         "again",
+        "expires",
         "hint",
         "is_before_gap",
         "left",
@@ -86,6 +87,7 @@ class Held:
         self.hint = 0  # no message before this index waits
         self.again: bytearray | None = None  # of each message, whether a client had it before
         self.is_before_gap = False  # whether messages that came after these are done with and gone
+        self.expires: dict[int, int] | None = None  # when messages expire (µs), by their indexes
 
     def place(self, index: int) -> Place:
         if self._places is not None:
@@ -131,6 +133,10 @@ class Held:
         if isinstance(indexes, range):
             return self.owners[indexes.start : indexes.stop].count(client) == len(indexes)
         return all(self.owners[index] == client for index in indexes)
+
+    def expiring(self) -> Iterable[tuple[int, int]]:
+        """Returns the index of each message that expires, and when it does (µs)."""
+        return () if self.expires is None else self.expires.items()
 
     def next_waiting(self, start: int) -> int | None:
         try:
@@ -384,9 +390,19 @@ class Spool:
                 joins = True
         return joins
 
-    def any_waiting(self) -> bool:
-        """Returns whether a message waits for a client."""
-        return any(held.next_waiting(held.hint) is not None for held in self._chunks)
+    def first_waiting(self, accepts: Callable[[Held, int], bool] | None = None) -> Place | None:
+        """Returns the place of the first message that waits and is accepted, or None."""
+        for held in self._chunks:
+            index = held.next_waiting(held.hint)
+            while index is not None:
+                if accepts is None or accepts(held, index):
+                    return held.place(index)
+                index = held.next_waiting(index + 1)
+        return None
+
+    def chunks(self) -> Iterable[Held]:
+        """Returns all chunks, of which each has a message that is not done with."""
+        return self._chunks
 
     def __iter__(self) -> Iterator[tuple[Held, int]]:
         """Yields the chunk and the index of each message that is wanted and not done with."""

@@ -16,6 +16,7 @@ from topicdb.replay.records import SHARD, LogRecord, Records
 from topicdb.replay.rules import Era
 from topicdb.replay.states import Event
 from topicdb.replay.throttle import ReadThrottle
+from topicdb.types import Message
 
 
 class EndpointHost:
@@ -56,6 +57,9 @@ class EndpointHost:
 
     def _commits_of_others(self) -> int:
         return self.now().serial - self.records.writes
+
+    def append(self, messages: Sequence[Message]) -> None:
+        self.core.append_rows(messages, self.records.durability)
 
     def eras(self) -> Sequence[Era]:
         return self._record.eras

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from topicdb.follow.positions import Place
+from topicdb.replay.endpoint.dead_letters import check_dead_letter, check_expired
 from topicdb.replay.endpoint.endpoint import Endpoint
 from topicdb.replay.errors import ReplayError
 from topicdb.replay.host import Host
-from topicdb.replay.records import Access, EndpointRecord, Kind, Subscribed
+from topicdb.replay.records import Access, EndpointRecord, Expired, Kind, Subscribed
+from topicdb.replay.selector.properties import selector_of
+
+
+class Asked(NamedTuple):
+    """Options of an endpoint that one which exists must have as well; None: they do not matter."""
+
+    selector: str | None = None
+    dead_letter: str | None = None
+    expired: Expired | None = None
 
 
 class Endpoints:
@@ -42,18 +53,22 @@ class Endpoints:
         self._opened(record.name)
         return endpoint
 
-    def found_or_made(self, record: EndpointRecord, filters: list[str] | None) -> Endpoint:
+    def found_or_made(
+        self, record: EndpointRecord, filters: list[str] | None, asked: Asked
+    ) -> Endpoint:
         """Returns the endpoint that the record names, or makes and stores it from the record.
 
-        Raises ValueError if there is one that differs from the record or from ``filters``, or if a
-        new one has no filters.
+        Raises ValueError if there is one that differs from the record, from ``filters``, or from
+        what was asked for, or if a new one has no filters or would get its own dead letters.
         """
         known = self.find(record.name)
         if known is not None:
             _check_same(known, record, filters)
+            _check_asked(known, asked)
             return known
         if not filters:
             raise ValueError(f"filter: a new endpoint {record.name!r} needs a topic filter")
+        check_dead_letter(record.dead_letter, filters)
         now = self._host.now()
         record.subscriptions = [Subscribed(one, now) for one in dict.fromkeys(filters)]
         record.next = now
@@ -98,12 +113,17 @@ def new_record(
     durable: bool,
     rights: tuple[str | None, Access],
     room: tuple[int, int],
+    asked: Asked,
 ) -> EndpointRecord:
     """Returns the record of an endpoint that may have to be made, without subscriptions.
 
     ``rights``: the options ``owner`` and ``others``; ``room``: ``spool`` and ``spool_bytes``, of
-    ``ReplayLog.queue``. Raises ValueError if one of them is wrong.
+    ``ReplayLog.queue``; ``asked``: the options that an endpoint which exists must have as well.
+    Raises ValueError, TopicError or ImportError if one of them is wrong.
     """
+    selector_of(asked.selector)
+    check_dead_letter(asked.dead_letter, ())
+    check_expired(asked.expired or "give")
     owner, others = rights
     if others not in ("none", "read", "consume"):
         raise ValueError(f"others: expected none, read or consume, got {others!r}")
@@ -113,6 +133,8 @@ def new_record(
     record = EndpointRecord(name, kind, exclusive, [], Place(0, 0), durable)
     record.owner, record.others = owner, others
     record.spool, record.spool_bytes = room
+    record.selector, record.dead_letter = asked.selector, asked.dead_letter
+    record.expired = asked.expired or "give"
     return record
 
 
@@ -129,7 +151,11 @@ def _check_same(known: Endpoint, record: EndpointRecord, filters: Sequence[str] 
             f"filter: endpoint {made.name!r} has the subscriptions {known.subscriptions}, got "
             f"{filters}; see Endpoint.subscribe and Endpoint.change"
         )
-    if record.selector is not None and record.selector != made.selector:
-        raise ValueError(
-            f"selector: endpoint {made.name!r} has {made.selector!r}; see Endpoint.change"
-        )
+
+
+def _check_asked(known: Endpoint, asked: Asked) -> None:
+    for option, wanted in asked._asdict().items():
+        found = getattr(known.record, option)
+        if wanted is not None and wanted != found:
+            how = "change" if option == "selector" else "set_dead_letter"
+            raise ValueError(f"{option}: endpoint {known.name!r} has {found!r}; see Endpoint.{how}")

@@ -16,15 +16,14 @@ from topicdb.closing import Closing
 from topicdb.replay.endpoint.endpoint import Endpoint
 from topicdb.replay.errors import LogModifiedError, ReplayDisabledError
 from topicdb.replay.log.endpoint_host import EndpointHost
-from topicdb.replay.log.endpoints import Endpoints, new_record
+from topicdb.replay.log.endpoints import Asked, Endpoints, new_record
 from topicdb.replay.log.log_rules import Change, LogRules
 from topicdb.replay.log.publishing import Publisher
 from topicdb.replay.log.pump import Pump
 from topicdb.replay.log.running import Running
 from topicdb.replay.log.upkeep import LogUpkeep, checked_quota
-from topicdb.replay.records import Access, EndpointRecord, LogRecord, Records
+from topicdb.replay.records import Access, EndpointRecord, Expired, LogRecord, Records
 from topicdb.replay.rules import Era, Promotion, checked_promotions, filters_of
-from topicdb.replay.selector.properties import selector_of
 from topicdb.replay.states import Event
 from topicdb.types import Receipt
 
@@ -141,6 +140,8 @@ class ReplayLog(Closing):
         others: Access = "consume",
         spool: int = SPOOL,
         spool_bytes: int = SPOOL_BYTES,
+        dead_letter: str | None = None,
+        expired: Expired | None = None,
     ) -> Endpoint:
         """Returns the queue of this name, or makes a new one.
 
@@ -160,16 +161,23 @@ class ReplayLog(Closing):
                 clients acknowledge them.
             spool_bytes: once these messages have this many bytes, no more are read. Up to half of
                 them may be those of messages that are done with, beside which others are not.
+            dead_letter: a topic. What this queue removes because a client has rejected it, or
+                because it has expired, is stored once more under this topic, with its own one
+                behind. None: nothing is; for a queue that exists: as before.
+            expired: what becomes of a live message whose expiry interval (MQTT 5) is over before a
+                client was given it. ``"give"``: it is given all the same. ``"remove"``: it is
+                removed. None: as before, or ``"give"`` for a new queue.
 
         ``owner``, ``others``, ``spool`` and ``spool_bytes`` count only when the queue is made.
 
         Raises:
-            ValueError: an option is wrong, or the queue was made with other filters,
-            ``exclusive`` or ``durable``, or is a topic endpoint. TopicError: a filter is none, or
-            the name is too long. ClosedError: the log is closed.
+            ValueError: an option is wrong, or the queue has other filters, another ``exclusive``,
+            ``durable``, ``dead_letter`` or ``expired``, or is a topic endpoint. TopicError: a
+            filter or topic is none, or the name is too long. ClosedError: the log is closed.
         """
         filters = filter_list(filter)
         self._records.topic_of(name)
+        asked = Asked(None, dead_letter, expired)
         record = new_record(
             name,
             "queue",
@@ -177,8 +185,9 @@ class ReplayLog(Closing):
             durable=durable,
             rights=(owner, others),
             room=(spool, spool_bytes),
+            asked=asked,
         )
-        return self._endpoint(record, filters)
+        return self._endpoint(record, filters, asked)
 
     def topic_endpoint(
         self,
@@ -192,6 +201,8 @@ class ReplayLog(Closing):
         others: Access = "consume",
         spool: int = SPOOL,
         spool_bytes: int = SPOOL_BYTES,
+        dead_letter: str | None = None,
+        expired: Expired | None = None,
     ) -> Endpoint:
         """Returns the topic endpoint of this name, or makes a new one.
 
@@ -209,6 +220,7 @@ class ReplayLog(Closing):
         a selector and sqlglot is not installed.
         """
         self._records.topic_of(name)
+        asked = Asked(selector, dead_letter, expired)
         record = new_record(
             name,
             "topic",
@@ -216,15 +228,16 @@ class ReplayLog(Closing):
             durable=durable,
             rights=(owner, others),
             room=(spool, spool_bytes),
+            asked=asked,
         )
-        selector_of(selector)
-        record.selector = selector
-        return self._endpoint(record, filters_of(filter, "filter"))
+        return self._endpoint(record, filters_of(filter, "filter"), asked)
 
-    def _endpoint(self, record: EndpointRecord, filters: list[str] | None) -> Endpoint:
+    def _endpoint(
+        self, record: EndpointRecord, filters: list[str] | None, asked: Asked
+    ) -> Endpoint:
         with self._lock:
             self._check_open()
-            return self._endpoints.found_or_made(record, filters)
+            return self._endpoints.found_or_made(record, filters, asked)
 
     def endpoint(self, name: str) -> Endpoint:
         """Returns the endpoint of this name. Raises NotFoundError if there is none."""
