@@ -14,12 +14,16 @@ from model.topics import matches
 
 @dataclass(frozen=True)
 class Stored:
-    """A message of the database; ``logged`` says whether the log has it, too."""
+    """A message of the database.
+
+    ``logged`` says whether the log has it, too; ``expired``, that it had expired when it came.
+    """
 
     topic: str
     time: int
     value: bytes
     logged: bool
+    expired: bool = False
 
 
 @dataclass
@@ -32,6 +36,15 @@ class Item:
     number: int
     client: str | None = None
     again: bool = False
+
+
+@dataclass(frozen=True)
+class Direct:
+    """A direct message that waits at an endpoint; ``at``: so many messages were stored before."""
+
+    at: int
+    topic: str
+    value: bytes
 
 
 @dataclass
@@ -71,8 +84,13 @@ class LogModel:
             return False
         return any(matches(one, topic) for one in self.include)
 
-    def append(self, topic: str, time: int, value: bytes) -> None:
-        self.messages.append(Stored(topic, time, value, self.logs(topic)))
+    def append(self, topic: str, time: int, value: bytes, expired: bool = False) -> None:
+        self.messages.append(Stored(topic, time, value, self.logs(topic), expired))
+
+    def publish_direct(self, topic: str, time: int, value: bytes) -> None:
+        for endpoint in self.endpoints.values():
+            if endpoint.clients and endpoint.wants(Stored(topic, time, value, logged=False)):
+                endpoint.direct.append(Direct(len(self.messages), topic, value))
 
     def settle(self) -> None:
         for endpoint in self.endpoints.values():
@@ -145,7 +163,10 @@ class EndpointModel:
     spool: int
     exclusive: bool = True
     accepts: Callable[[Stored], bool] = lambda message: True
+    dead_letter: str | None = None
+    removes_expired: bool = False
     items: list[Item] = field(default_factory=list)
+    direct: list[Direct] = field(default_factory=list)
     next: int = 0
     given: int = 0
     state: str = "n/a"
@@ -161,6 +182,13 @@ class EndpointModel:
     def is_read(self, message: Stored) -> bool:
         return any(matches(sub.filter, message.topic) for sub in self.subs)
 
+    def wants(self, message: Stored) -> bool:
+        """Returns whether it wants a message that comes now."""
+        is_subscribed = any(
+            matches(sub.filter, message.topic) for sub in self.subs if sub.until is None
+        )
+        return is_subscribed and self.accepts(message)
+
     def is_wanted(self, number: int) -> bool:
         message = self.log.messages[number]
         if not self.is_read(message) or not self.accepts(message):
@@ -169,6 +197,8 @@ class EndpointModel:
             end = self.run.end_us
             in_time = self.run.start_us <= message.time and (end is None or message.time < end)
             return message.logged and in_time
+        if message.expired and self.removes_expired:
+            return False
         return any(
             matches(sub.filter, message.topic)
             and sub.since <= number
@@ -211,6 +241,8 @@ class EndpointModel:
     def leave(self, client: str) -> None:
         if client in self.clients:
             self.clients.remove(client)
+            if not self.clients:
+                self.direct = []
         for item in self.items:
             if item.client == client:
                 item.client, item.again = None, True
@@ -244,7 +276,7 @@ class EndpointModel:
         self.disconnect_all("ReplayStartedError", by)
         self.unaware = set()
         self.subs = [sub for sub in self.subs if sub.until is None]
-        self.items, self.next, self.given = [], begin, 0
+        self.items, self.next, self.given, self.direct = [], begin, 0, []
         self.run = Run(start_us, end_us, len(self.log.messages))
         self.state = "initializing"
 
@@ -265,24 +297,29 @@ class EndpointModel:
                 return
         raise RefusedError("ValueError")
 
-    def receive(self, client: str, window: int) -> Item | None:
+    def receive(self, client: str, window: int) -> Item | Direct | None:
         if self.exclusive and self.clients[0] != client:
             return None
-        if sum(item.client == client for item in self.items) >= window:
+        item = next((one for one in self.items if one.client is None), None)
+        if self.direct and (item is None or item.number >= self.direct[0].at):
+            unread = self.log.messages[self.next : self.direct[0].at]
+            return None if any(map(self.is_read, unread)) else self.direct.pop(0)
+        if item is None or sum(one.client == client for one in self.items) >= window:
             return None
-        for item in self.items:
-            if item.client is None:
-                item.client = client
-                self.given = max(self.given, item.number + 1)
-                return replace(item)
-        return None
+        item.client = client
+        self.given = max(self.given, item.number + 1)
+        return replace(item)
 
     def done(self, number: int) -> None:
         self.items = [item for item in self.items if item.number != number]
 
     def reject(self, number: int) -> None:
         self.done(number)
-        if self.run is not None and number < self.run.live_from:
+        if self.dead_letter is not None:
+            message = self.log.messages[number]
+            topic = f"{self.dead_letter}/{message.topic}"
+            self.log.append(topic, message.time, message.value)
+        elif self.run is not None and number < self.run.live_from:
             self.fail("RejectedMessageError")
 
     def release(self, number: int) -> None:
@@ -292,7 +329,7 @@ class EndpointModel:
 
     def reopen(self) -> None:
         """Changes the endpoint as when its log is closed and opened again."""
-        self.clients, self.told, self.unaware = [], {}, set()
+        self.clients, self.told, self.unaware, self.direct = [], {}, set(), []
         for item in self.items:
             item.client, item.again = None, item.number < self.given
         if self.state == "failed":

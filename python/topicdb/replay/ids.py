@@ -39,6 +39,19 @@ class MessageId(NamedTuple):
             )
         return MessageId(*(int(part, 16) for part in match.groups()))
 
+    @staticmethod
+    def of_direct(origin: int, number: int) -> MessageId:
+        """Returns an id for a direct message that is not stored; ``number`` tells it from others.
+
+        It is smaller than the id of any message that is stored.
+        """
+        return MessageId(origin, 0, number)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether this is the id of a stored message, and not of a direct one."""
+        return self.serial > 0
+
     @property
     def place(self) -> Place:
         """The place of the message in the log of commits."""

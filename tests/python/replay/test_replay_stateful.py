@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 from support import PATIENCE_S
 
 import topicdb
-from model.replay import EndpointModel, LogModel, RefusedError, Sub
+from model.replay import Direct, EndpointModel, LogModel, RefusedError, Sub
 from topicdb import replay
 from topicdb.follow.positions import Place
 
@@ -28,7 +28,9 @@ TOPICS = ("a/1", "a/2", "b/1", "c")
 FILTERS = ("#", "a/#", "a/+", "b/1", "+/1", "c")
 SPOOL = 5
 
-endpoint_names = st.sampled_from(["exclusive", "shared", "topic"])
+DEAD = "$dead/shared"
+
+endpoint_names = st.sampled_from(["exclusive", "shared", "topic", "dead"])
 starts = st.one_of(
     st.just("beginning"),
     st.tuples(st.just("time"), st.integers(-3, 60)),
@@ -48,19 +50,30 @@ class ReplayMachine(RuleBasedStateMachine):
         self.flows: dict[tuple[str, str], replay.Flow] = {}
         self.held: dict[tuple[str, str], list[replay.ReplayMessage]] = {}
         self.clients = 0
+        self.directs = 0
 
     @initialize()
     def open(self) -> None:
         self.db = topicdb.open(self.folder / "log.db")
         self.log = replay.open(self.db)
         self.log.queue("exclusive", ["a/#", "c"], spool=SPOOL)
-        self.log.queue("shared", "#", exclusive=False, spool=SPOOL)
-        self.log.topic_endpoint("topic", "a/#", selector="topic = 'a/1'", spool=SPOOL)
+        self.log.queue("shared", "#", exclusive=False, spool=SPOOL, dead_letter=DEAD)
+        self.log.queue("dead", f"{DEAD}/#", spool=SPOOL)
+        self.log.topic_endpoint(
+            "topic", "a/#", selector="topic = 'a/1'", spool=SPOOL, expired="remove"
+        )
         self.model.endpoints = {
             "exclusive": EndpointModel(self.model, [Sub("a/#", 0), Sub("c", 0)], SPOOL),
-            "shared": EndpointModel(self.model, [Sub("#", 0)], SPOOL, exclusive=False),
+            "shared": EndpointModel(
+                self.model, [Sub("#", 0)], SPOOL, exclusive=False, dead_letter=DEAD
+            ),
+            "dead": EndpointModel(self.model, [Sub(f"{DEAD}/#", 0)], SPOOL),
             "topic": EndpointModel(
-                self.model, [Sub("a/#", 0)], SPOOL, accepts=lambda one: one.topic == "a/1"
+                self.model,
+                [Sub("a/#", 0)],
+                SPOOL,
+                accepts=lambda one: one.topic == "a/1",
+                removes_expired=True,
             ),
         }
 
@@ -72,17 +85,32 @@ class ReplayMachine(RuleBasedStateMachine):
 
     # What publishers and administrators do
 
-    @rule(topics=st.lists(st.sampled_from(TOPICS), min_size=1, max_size=8), late=st.integers(0, 3))
-    def publish(self, topics: list[str], late: int) -> None:
+    @rule(
+        topics=st.lists(st.sampled_from(TOPICS), min_size=1, max_size=8),
+        late=st.integers(0, 3),
+        expired=st.booleans(),
+    )
+    def publish(self, topics: list[str], late: int, expired: bool) -> None:
         rows = []
         for topic in topics:
             number = len(self.model.messages)
-            row = (topic, BASE + (number - late) * 1_000, b"%d" % number)
-            rows.append(row)
-            self.model.append(*row)
-        serial = self.log.publish(rows).serials[0]
+            time_us, value = BASE + (number - late) * 1_000, b"%d" % number
+            self.model.append(topic, time_us, value, expired)
+            envelope = replay.Envelope(value, message_expiry_s=1 if expired else None)
+            rows.append((topic, time_us, envelope.encode()))
+        serial = self.log.publish(rows, raw=True).serials[0]
         self.places += [Place(serial, row) for row in range(len(rows))]
         self.model.settle()
+
+    @rule(topics=st.lists(st.sampled_from(TOPICS), min_size=1, max_size=3))
+    def publish_direct(self, topics: list[str]) -> None:
+        rows = []
+        for topic in topics:
+            self.directs += 1
+            row = (topic, BASE, b"direct %d" % self.directs)
+            rows.append(row)
+            self.model.publish_direct(*row)
+        assert self.log.publish(rows, qos=0).count == 0
 
     @rule(number=st.integers(0, 60))
     def trim(self, number: int) -> None:
@@ -237,11 +265,17 @@ class ReplayMachine(RuleBasedStateMachine):
             if client in model.told:
                 self._is_told(name, client, flow)
                 return
-            found = flow.receive(timeout=0)
             expected = model.receive(client, 3)
+            # That the reader has come to the place of a direct message shows nowhere else.
+            patience = PATIENCE_S if isinstance(expected, Direct) else 0
+            found = flow.receive(timeout=patience)
             if found is None or expected is None:
                 assert found is None and expected is None, (found, expected, model)
                 return
+            if isinstance(expected, Direct):
+                assert (found.topic, found.value) == (expected.topic, expected.value)
+                assert found.is_direct and not found.redelivered
+                continue
             stored = self.model.messages[expected.number]
             assert found.id.place == self.places[expected.number]
             assert found[:3] == (stored.topic, stored.time, stored.value)
@@ -273,11 +307,18 @@ class ReplayMachine(RuleBasedStateMachine):
             number = self.places.index(message.id.place)
             if what == "reject":
                 model.reject(number)
+                if model.dead_letter is not None:
+                    self.places.append(Place(self._newest_letter(), 0))
             elif what == "release":
                 model.release(number)
             else:
                 model.done(number)
         self.model.settle()
+
+    def _newest_letter(self) -> int:
+        """Returns the serial of the commit that stored the last dead letter."""
+        batches = self.db.scan(f"{DEAD}/#").batches(serials=True)
+        return max(int(batch.serials.max()) for batch in batches if batch.serials is not None)
 
     @precondition(lambda self: self.flows)
     @rule(data=st.data())

@@ -73,6 +73,8 @@ class Clients:
         if is_here:
             self._flows.remove(flow)
             self._contents.give_back(flow.number)
+            if not self._flows:
+                self._contents.drop_direct()
         self.wake_all()
         return is_here
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from topicdb.engine import SubscriptionCursor
 from topicdb.follow.losses import Loss, LossCount, Reporter
 from topicdb.follow.positions import Place
+from topicdb.replay.endpoint.direct import DirectMessages
 from topicdb.replay.endpoint.expiry import Expiry
 from topicdb.replay.endpoint.interest import Interest
 from topicdb.replay.endpoint.reading import Reader
@@ -38,6 +39,7 @@ class Contents:
         self._removed_before = Place(0, 0)
         self.spool = Spool()
         self.expiry = Expiry(record)
+        self.direct = DirectMessages(host.origin)
         self.error: Exception | None = None  # why the reader can read no more
         self.throttled_s = 0.0  # a replay may read again after this time, because of the throttle
 
@@ -195,17 +197,34 @@ class Contents:
         self.spool.add(held)
 
     def lend(
-        self, client: int, count: int, accepts: Callable[[Held, int], bool] | None
+        self,
+        client: int,
+        count: int,
+        accepts: Callable[[Held, int], bool] | None,
+        before: Place | None,
     ) -> Lent | None:
         """Gives a client the first messages that wait and that it accepts, at most ``count``.
 
-        Messages that have expired are given to nobody.
+        Those from ``before`` on are not given, nor those that have expired.
         """
-        lent = self.spool.lend(client, count, self.expiry.accepts(accepts))
+        lent = self.spool.lend(client, count, self.expiry.accepts(accepts), before)
         if lent is not None:
             last = lent.held.place(lent.indexes[-1])
             self._record.given = max(self._record.given, last._replace(row=last.row + 1))
         return lent
+
+    def given_until(self, accepts: Callable[[Held, int], bool] | None) -> Place:
+        """Returns the place before which everything has come, and waits for this client no more.
+
+        ``accepts``: which messages the client accepts; None: all.
+        """
+        first = self.spool.first_waiting(self.expiry.accepts(accepts))
+        return self.next if first is None else min(first, self.next)
+
+    def drop_direct(self) -> None:
+        """Lets the direct messages go that wait here, and counts them."""
+        if (lost := self.direct.clear()) > 0:
+            self.count("direct_lost", lost)
 
     def any_to_give(self) -> bool:
         """Returns whether a message waits for a client, and has not expired."""
@@ -266,6 +285,7 @@ class Contents:
         self._removed_before = removed_before
         removed = self.spool.messages
         self.spool.clear()
+        self.drop_direct()
         self.close()
         self._record.next, self._record.held = begin, []
         self._reread, self._reread_until = [], begin

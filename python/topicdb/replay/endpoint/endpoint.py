@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ from topicdb import _core
 from topicdb.arguments.times import TimeLike
 from topicdb.follow.positions import Place, lag_of
 from topicdb.replay.endpoint.dead_letters import check_dead_letter, check_expired
+from topicdb.replay.endpoint.direct import DirectMessage
 from topicdb.replay.endpoint.flow import Browser, Flow
 from topicdb.replay.endpoint.parts import Parts
 from topicdb.replay.endpoint.rights import check_right
@@ -20,7 +22,7 @@ from topicdb.replay.endpoint.starting import (
     messages_of,
     run_of,
 )
-from topicdb.replay.errors import BrowserError, EndpointModifiedError, ReplayError
+from topicdb.replay.errors import BrowserError, ReplayError
 from topicdb.replay.host import Host
 from topicdb.replay.pacing import Pacer, parse_rate
 from topicdb.replay.records import EndpointRecord, Expired
@@ -28,7 +30,7 @@ from topicdb.replay.selector.properties import selector_of
 from topicdb.replay.states import Progress, State
 
 WINDOW = 1_000
-COUNTS = ("acknowledged", "rejected", "expired", "lost")
+COUNTS = ("acknowledged", "rejected", "expired", "lost", "direct", "direct_lost")
 
 
 class Endpoint:
@@ -102,7 +104,9 @@ class Endpoint:
           None if that never happened.
         - ``counts``: how many messages were ``acknowledged``, ``rejected`` and removed because they
           had ``expired``; and how many were ``lost`` at most, as retention dropped them before they
-          came here. They are counted when the endpoint comes to where they were.
+          came here. They are counted when the endpoint comes to where they were. Of direct messages
+          that were not logged, how many clients had (``direct``), and how many went although a
+          client was there (``direct_lost``).
         """
         parts = self._parts
         with parts.lock:
@@ -151,7 +155,7 @@ class Endpoint:
                 )
             check_dead_letter(parts.record.dead_letter, [filter])
             if filter not in parts.interest.subscriptions:
-                self._modified(f"subscription {filter!r} was added")
+                parts.replaying.modified(f"subscription {filter!r} was added")
                 parts.interest.add(filter, parts.host.now())
                 parts.reread()
 
@@ -166,7 +170,7 @@ class Endpoint:
             parts.check_open()
             if filter not in parts.interest.subscriptions or parts.record.kind == "topic":
                 raise ValueError(f"{self.name!r} has no subscription {filter!r} to remove")
-            self._modified(f"subscription {filter!r} was removed")
+            parts.replaying.modified(f"subscription {filter!r} was removed")
             parts.interest.remove(filter, parts.host.now())
             parts.reread()
 
@@ -194,7 +198,7 @@ class Endpoint:
             if parts.record.kind != "topic":
                 raise ValueError(f"{self.name!r} is a queue: see Endpoint.subscribe")
             check_dead_letter(parts.record.dead_letter, [filter])
-            self._modified("its subscription or selector was changed")
+            parts.replaying.modified("its subscription or selector was changed")
             now = parts.host.now()
             parts.interest.replace(filter, selector, accepts, now)
             parts.contents.clear_for(now, now)
@@ -225,13 +229,6 @@ class Endpoint:
             parts.contents.expiry.note_all(parts.contents.spool, parts.record.live_from)
             parts.saving.store()
         parts.host.wake(self.name)
-
-    def _modified(self, what: str) -> None:
-        replaying = self._parts.replaying
-        if replaying.state.runs:
-            replaying.fail(
-                EndpointModifiedError(f"endpoint {self.name!r} was changed in a replay: {what}")
-            )
 
     # Clients.
 
@@ -438,6 +435,19 @@ class Endpoint:
         """
         with self._parts.lock:
             return self._parts.step()
+
+    def give_direct(self, messages: Sequence[DirectMessage]) -> None:
+        """Gives direct messages that were not logged to the clients, if there are any."""
+        parts = self._parts
+        with parts.lock:
+            if parts.closed or parts.clients.is_empty:
+                return
+            wanted = [one for one in messages if parts.interest.wants(one.stored)]
+            if not wanted:
+                return
+            if (lost := parts.contents.direct.add(wanted)) > 0:
+                parts.contents.count("direct_lost", lost)
+            parts.clients.wake_all()
 
     def store(self) -> None:
         """Stores the endpoint at once, if it is durable."""

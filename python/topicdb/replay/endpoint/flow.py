@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from topicdb import _core
 from topicdb.arguments.times import timeout_us
 from topicdb.closing import Closing
+from topicdb.follow.positions import Place
+from topicdb.replay.endpoint.direct import DirectGiven
 from topicdb.replay.endpoint.received import (
     LentMessages,
     Received,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from topicdb.replay.endpoint.parts import Parts
 
 _LONG_S = 3600.0
+_DIRECT_S = 0.005
 _BROWSE_S = 5.0  # a browser waits at most this long for messages that were just committed
 
 
@@ -102,13 +105,8 @@ class Flow(Closing):
             ReplayError: the client was disconnected; the error says why. CorruptionError: the next
             messages of the log are damaged. ClosedError: the flow or the endpoint is closed.
         """
-        lent = self._receive(1, timeout)
-        if lent is None:
-            return None
-        held, index = lent.held, lent.indexes[0]
-        id = MessageId(self._parts.host.origin, *held.places[index])
-        stored = lent.stored.message(index)
-        return message_of(stored, id, redelivered=held.was_given(index))
+        taken = self._receive(1, timeout)
+        return None if taken is None else taken.first()
 
     def receive_batch(
         self, rows: int = 1_000, timeout: float | timedelta | None = None
@@ -120,47 +118,74 @@ class Flow(Closing):
         """
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
-        lent = self._receive(rows, timeout)
-        return None if lent is None else LentMessages(lent, self._parts.host.origin).batch()
+        taken = self._receive(rows, timeout)
+        return None if taken is None else taken.batch()
 
-    def _receive(self, rows: int, timeout: float | timedelta | None) -> Lent | None:
+    def _receive(
+        self, rows: int, timeout: float | timedelta | None
+    ) -> LentMessages | DirectGiven | None:
         wait_us = timeout_us(timeout)
         end = None if wait_us is None else time.monotonic() + wait_us / 1e6
         parts = self._parts
         with parts.lock:
             self._check()
             while not self._closed:
-                if (lent := self._take(rows)) is not None:
-                    return lent
+                if (taken := self._take(rows)) is not None:
+                    return taken
                 left = _LONG_S if end is None else end - time.monotonic()
                 if left <= 0:
                     return None
-                parts.clients.wait(min(left, _LONG_S))
+                parts.clients.wait(min(left, self._wait_s()))
                 if not self._closed:
                     self._check()
         return None
 
-    def _take(self, rows: int) -> Lent | None:
+    def _take(self, rows: int) -> LentMessages | DirectGiven | None:
         parts = self._parts
         contents = parts.contents
         room = min(rows, self.window - self._unacknowledged)
-        if room <= 0 or not parts.clients.is_active(self):
+        direct = contents.direct.first(self._selector)
+        if not parts.clients.is_active(self) or (room <= 0 and direct is None):
             return None
-        lent = contents.lend(self.number, room, self._accepts())
+        lent = self._lend(room, direct)
         if lent is None:
             parts.advance()
             self._check()
-            lent = contents.lend(self.number, room, self._accepts())
+            lent = self._lend(room, direct)
         if lent is None:
-            if contents.any_to_give():
-                parts.replaying.note_refusal()
             if contents.error is not None:
                 raise contents.error
-            return None
+            given = self._take_direct(rows, direct)
+            if given is None and room > 0 and contents.any_to_give():
+                parts.replaying.note_refusal()
+            return given
         self._unacknowledged += len(lent.indexes)
         parts.replaying.note_progress()
         parts.saving.touch()
-        return lent
+        return LentMessages(lent, parts.host.origin)
+
+    def _lend(self, room: int, before: Place | None) -> Lent | None:
+        if room <= 0:
+            return None
+        return self._parts.contents.lend(self.number, room, self._accepts(), before)
+
+    def _take_direct(self, rows: int, direct: Place | None) -> DirectGiven | None:
+        """Returns direct messages, the first of which has this place, if it is their turn."""
+        parts = self._parts
+        if direct is None or direct > (until := parts.contents.given_until(self._accepts())):
+            return None
+        given = parts.contents.direct.take(rows, until, self._selector)
+        parts.contents.count("direct", len(given))
+        parts.saving.touch()
+        return given
+
+    def _wait_s(self) -> float:
+        """Returns after how many seconds to look again at the latest, without a reason to."""
+        contents = self._parts.contents
+        if contents.is_full or self._parts.replaying.state.runs:
+            return _LONG_S
+        # Nothing tells that the reader has come to the place of a direct message.
+        return _LONG_S if contents.direct.first(self._selector) is None else _DIRECT_S
 
     def _accepts(self) -> Callable[[Held, int], bool] | None:
         selector = self._selector
@@ -183,8 +208,8 @@ class Flow(Closing):
         Arguments:
             received: messages, their ids, or batches.
 
-        Messages that ``Endpoint.seek_replay`` or ``Endpoint.change`` has removed are passed over
-        and not counted.
+        Messages that ``Endpoint.seek_replay`` or ``Endpoint.change`` has removed, and direct
+        messages, are passed over and not counted.
 
         Raises:
             ValueError: a message was not given to this client, or the client is done with it
@@ -259,6 +284,8 @@ class Flow(Closing):
 
     def _of_id(self, id: MessageId) -> Lent | None:
         parts = self._parts
+        if id.origin == parts.host.origin and not id.is_stored:
+            return None
         found = parts.contents.spool.find(id.place) if id.origin == parts.host.origin else None
         if found is None or found[0].owners[found[1]] != self.number:
             if parts.contents.was_removed(id.place):

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from topicdb.follow.positions import Place
 from topicdb.replay.endpoint.admission import Admission
 from topicdb.replay.records import EndpointRecord, Subscribed
-from topicdb.replay.rules import Era
+from topicdb.replay.rules import Era, Matcher
 from topicdb.replay.selector.properties import MessageSelector, selector_of
+from topicdb.types import Message
 
 _NOTHING = "$topicdb/nothing"  # for a queue without subscriptions, as no filter would mean all
 
@@ -24,6 +25,7 @@ class Interest:
     def __init__(self, record: EndpointRecord) -> None:
         self._record = record
         self._accepts = selector_of(record.selector)
+        self._matches = Matcher(())
 
     @property
     def subscriptions(self) -> list[str]:
@@ -34,6 +36,15 @@ class Interest:
     def filters(self) -> list[str]:
         """The topic filters of all that may come, including those of removed subscriptions."""
         return sorted({one.filter for one in self._record.subscriptions}) or [_NOTHING]
+
+    def wants(self, message: Message) -> bool:
+        """Returns whether a message is wanted that comes now, by its topic and the selector."""
+        subscriptions = tuple(self.subscriptions)
+        if self._matches.filters != subscriptions:
+            self._matches = Matcher(subscriptions)
+        if not self._matches(message.topic):
+            return False
+        return self._accepts is None or self._accepts(message)
 
     def add(self, filter: str, since: Place) -> None:
         """Adds a subscription, to messages of ``filter`` from ``since`` on."""

@@ -33,6 +33,14 @@ class ReplayMessage(NamedTuple):
     redelivered: bool
     envelope: Envelope | None = None
 
+    @property
+    def is_direct(self) -> bool:
+        """Whether this is a direct message that was not logged.
+
+        It comes at most once: to acknowledge, reject or release it does nothing.
+        """
+        return not self.id.is_stored
+
 
 def message_of(stored: Message, id: MessageId, *, redelivered: bool) -> ReplayMessage:
     """Returns a message that is given as it is stored."""
@@ -68,6 +76,13 @@ class LentMessages:
 
     def redelivered(self) -> list[bool]:
         return [self.lent.held.was_given(index) for index in self.lent.indexes]
+
+    def first(self) -> ReplayMessage:
+        """Returns the first of the messages."""
+        held, index = self.lent.held, self.lent.indexes[0]
+        id = MessageId(self._origin, *held.places[index])
+        stored = self.lent.stored.message(index)
+        return message_of(stored, id, redelivered=held.was_given(index))
 
     def batch(self) -> ReplayBatch:
         """Returns the messages, with their contents."""

@@ -18,6 +18,7 @@ from topicdb.replay.endpoint.reading import first_wanted
 from topicdb.replay.endpoint.saving import Saving
 from topicdb.replay.endpoint.starting import Begin
 from topicdb.replay.errors import (
+    EndpointModifiedError,
     InactiveFlowError,
     MessageUnavailableError,
     NonExclusiveError,
@@ -288,6 +289,12 @@ class Replaying:
         return self._record.run
 
     # Events that may end the replay.
+
+    def modified(self, what: str) -> None:
+        """Fails the replay if one runs, as the endpoint is about to be changed in this way."""
+        if self.state.runs:
+            name = self._record.name
+            self.fail(EndpointModifiedError(f"endpoint {name!r} was changed in a replay: {what}"))
 
     def trimmed(self, first: Place) -> None:
         """Fails the replay if it has still to read messages before ``first``.

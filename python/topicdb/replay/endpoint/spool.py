@@ -228,16 +228,23 @@ class Spool:
         return held.place(int(np.argmax(np.frombuffer(held.owners, np.uint32) < UNWANTED)))
 
     def lend(
-        self, client: int, count: int, accepts: Callable[[Held, int], bool] | None
+        self,
+        client: int,
+        count: int,
+        accepts: Callable[[Held, int], bool] | None,
+        before: Place | None = None,
     ) -> Lent | None:
         """Gives a client the first messages that wait and that it accepts, at most ``count``.
 
-        They are of one batch. Returns None if there is no such message.
+        They are of one batch, and all before a place, unless that is None. Returns None if there is
+        no such message.
         """
         for held in self._chunks:
             if held.hint >= len(held.owners):
                 continue
             indexes = self._waiting(held, count, accepts)
+            if before is not None:
+                indexes = [index for index in indexes if held.place(index) < before]
             if indexes:
                 self._give(held, indexes, client)
                 return Lent(held, indexes, held.stored)

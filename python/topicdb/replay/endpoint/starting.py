@@ -131,6 +131,10 @@ def _after(host: Host, start: MessageId) -> Begin:
         raise IdsNotComparableError(
             f"start: {start} is the id of a message in another database than {host.core.path}"
         )
+    if not start.is_stored:
+        raise StartMessageUnavailableError(
+            f"start: {start} is the id of a direct message, which is not in the log"
+        )
     place = start.place
     if place < host.first:
         raise StartMessageUnavailableError(f"start: message {start} was trimmed from the log")

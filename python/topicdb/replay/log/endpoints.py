@@ -7,10 +7,18 @@ from typing import NamedTuple
 
 from topicdb.follow.positions import Place
 from topicdb.replay.endpoint.dead_letters import check_dead_letter, check_expired
+from topicdb.replay.endpoint.direct import DirectMessage
 from topicdb.replay.endpoint.endpoint import Endpoint
 from topicdb.replay.errors import ReplayError
 from topicdb.replay.host import Host
-from topicdb.replay.records import Access, EndpointRecord, Expired, Kind, Subscribed
+from topicdb.replay.records import (
+    Access,
+    EndpointRecord,
+    Expired,
+    Kind,
+    Subscribed,
+    check_count,
+)
 from topicdb.replay.selector.properties import selector_of
 
 
@@ -26,8 +34,8 @@ class Endpoints:
     """The endpoints of one log, by name.
 
     The log owns this object, which lives as long as the log. The log holds its lock for all calls
-    but ``find``, which is thread-safe, and ``end``. ``opened`` is called with the name of each
-    endpoint that is added.
+    but ``find`` and ``give_direct``, which are thread-safe, and ``end``. ``opened`` is called with
+    the name of each endpoint that is added.
     """
 
     def __init__(
@@ -41,6 +49,11 @@ class Endpoints:
     def find(self, name: str) -> Endpoint | None:
         """Returns the endpoint of this name, or None if there is none."""
         return self._by_name.get(name)
+
+    def give_direct(self, messages: Sequence[DirectMessage]) -> None:
+        """Gives direct messages that were not logged to the clients of all endpoints."""
+        for endpoint in list(self._by_name.values()):
+            endpoint.give_direct(messages)
 
     def sorted(self) -> list[Endpoint]:
         """Returns all endpoints, sorted by name."""
@@ -128,8 +141,7 @@ def new_record(
     if others not in ("none", "read", "consume"):
         raise ValueError(f"others: expected none, read or consume, got {others!r}")
     for what, value in zip(("spool", "spool_bytes"), room, strict=True):
-        if value < 1:
-            raise ValueError(f"{what}: at least 1 is needed, got {value}")
+        check_count(what, value)
     record = EndpointRecord(name, kind, exclusive, [], Place(0, 0), durable)
     record.owner, record.others = owner, others
     record.spool, record.spool_bytes = room

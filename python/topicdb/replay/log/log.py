@@ -65,13 +65,13 @@ class ReplayLog(Closing):
         self._running = Running(name, replays_max)
         self._closed = False
         self._rules = LogRules(record)
-        self._publisher = Publisher(database, self._rules)
         self._pump = Pump(self._step, records.save_waiting, self.maintain, self._closed_by_database)
         core = database._core
         self._host = EndpointHost(
             name, core, (record, records), self._running, self._pump, self.drop_endpoint
         )
         self._endpoints = Endpoints(self._host, store_interval_s, self._pump.wake)
+        self._publisher = Publisher(database, self._rules, self._host, self._endpoints)
         self._upkeep = LogUpkeep(core, record, records, self._endpoints)
         for stored in records.endpoints():
             self._endpoints.open(stored)
@@ -106,8 +106,9 @@ class ReplayLog(Closing):
         Arguments:
             messages: as of ``Database.append``.
             qos: 1 or 2 stores all messages, as ``Database.append`` does. 0 stores only those that
-                a promotion rule lets pass, within its budget (see ``Promotion``); the others are
-                counted (see ``direct``), and go nowhere.
+                a promotion rule lets pass, within its budget (see ``Promotion``). The others are
+                counted (see ``direct``), and come at most once to clients that are bound to
+                endpoints of this log now.
             durability, raw: as of ``Database.append``.
 
         Returns:
@@ -123,7 +124,7 @@ class ReplayLog(Closing):
         """Counts direct messages since the log was opened, by what became of them.
 
         ``"logged"`` messages were stored. Messages with ``"no rule"`` and those ``"over budget"``
-        were not.
+        were not; ``Endpoint.info`` counts how many of them clients were given.
         """
         return self._rules.direct
 
