@@ -74,7 +74,7 @@ class BrowserError(ReplayError):
 
 
 class TemporaryEndpointError(ReplayError):
-    """The endpoint is temporary, and temporary endpoints have no replays."""
+    """The endpoint is temporary, and its log, or who asks, can have no replay there."""
 
     reason = "temporary endpoint"
 

@@ -37,6 +37,9 @@ class Host(Protocol):
     def egress(self) -> bool: ...
 
     @property
+    def temporary_replays(self) -> bool: ...
+
+    @property
     def throttle(self) -> ReadThrottle: ...
 
     def append(self, messages: Sequence[Message]) -> None:

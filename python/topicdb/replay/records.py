@@ -26,6 +26,17 @@ _PREFIX = "$topicdb/replay/"
 SHARD = 0  # the only one: a replay log needs a database of one shard
 
 
+def check_count(what: str, value: object) -> None:
+    """Raises TypeError or ValueError, which names the option, unless it is a number from 1 on.
+
+    Options may come from another process, which may send anything.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what}: expected a number, got {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"{what}: at least 1 is needed, got {value}")
+
+
 @dataclass
 class LogRecord:
     """The record of a replay log.
@@ -42,6 +53,7 @@ class LogRecord:
             took messages from then on.
         dropped: the retention class and the number of each generation that the log has dropped
             while replays ran.
+        temporary_replays: whether clients may start replays on temporary endpoints.
     """
 
     origin: int
@@ -52,6 +64,7 @@ class LogRecord:
     first: Place = field(default_factory=lambda: Place(1, 0))
     seals: list[tuple[int, dict[str, int]]] = field(default_factory=list)
     dropped: list[tuple[str, int]] = field(default_factory=list)
+    temporary_replays: bool = False
 
     def encode(self) -> bytes:
         body = {**vars(self), "eras": [era.to_json() for era in self.eras]}

@@ -253,7 +253,8 @@ class Endpoint:
             selector: the client gets only messages for which this condition is true. None: all.
                 Clients of a topic endpoint cannot have one; see ``change``.
             replay: starts a replay from there, as ``replay`` does. The endpoint must be exclusive
-                and have no other client. None: starts none.
+                and have no other client; a temporary one may have a replay if the log allows it
+                (``temporary_replays``). None: starts none.
             end, rate, on_early, stall_timeout: options of that replay.
 
         Returns:

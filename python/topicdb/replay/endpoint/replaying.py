@@ -83,13 +83,28 @@ class Replaying:
         if self.state.runs:
             self.take_slot()
 
-    def check_may_start(self) -> None:
-        """Raises ReplayError if there can be no replay on this endpoint, or not now."""
+    def check_may_start(self, *, by_client: bool = False) -> None:
+        """Raises ReplayError if there can be no replay on this endpoint, or not now.
+
+        ``by_client``: whether a client starts it, and not an administrator.
+        """
         if not self._record.durable:
-            raise TemporaryEndpointError(f"endpoint {self._record.name!r} is temporary: no replays")
+            self._check_temporary(by_client)
         if not self._host.egress:
             raise ReplayDisabledError(
                 f"the egress of replay log {self._host.name!r} is switched off"
+            )
+
+    def _check_temporary(self, by_client: bool) -> None:
+        name = self._record.name
+        if not self._host.temporary_replays:
+            raise TemporaryEndpointError(
+                f"endpoint {name!r} is temporary, and replay log {self._host.name!r} allows no "
+                "replays there: see temporary_replays"
+            )
+        if not by_client:  # its clients would be disconnected, and it goes with the last of them
+            raise TemporaryEndpointError(
+                f"endpoint {name!r} is temporary: only its client may start a replay, when it binds"
             )
 
     def check_client_may_start(self) -> None:
@@ -99,7 +114,7 @@ class Replaying:
             raise NonExclusiveError(
                 f"endpoint {name!r} is not exclusive: only an administrator starts a replay"
             )
-        self.check_may_start()
+        self.check_may_start(by_client=True)
         active = self._clients.active
         if active is not None:
             raise InactiveFlowError(

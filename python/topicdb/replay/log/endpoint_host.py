@@ -55,6 +55,10 @@ class EndpointHost:
     def egress(self) -> bool:
         return self._record.egress
 
+    @property
+    def temporary_replays(self) -> bool:
+        return self._record.temporary_replays
+
     def _commits_of_others(self) -> int:
         return self.now().serial - self.records.writes
 

@@ -297,6 +297,21 @@ class ReplayLog(Closing):
                 )
 
     @property
+    def temporary_replays(self) -> bool:
+        """Whether a client of a temporary endpoint may start a replay when it binds.
+
+        It can be set. Replays that run go on.
+        """
+        return self._record.temporary_replays
+
+    @temporary_replays.setter
+    def temporary_replays(self, value: bool) -> None:
+        with self._lock:
+            self._check_open()
+            self._record.temporary_replays = bool(value)
+            self._records.save_log(self._record)
+
+    @property
     def include(self) -> tuple[str, ...]:
         """The topic filters of what is logged now."""
         return self._rules.era.include
@@ -419,6 +434,7 @@ class ReplayLog(Closing):
                 "name": self._name,
                 "ingress": self.ingress,
                 "egress": self.egress,
+                "temporary_replays": self.temporary_replays,
                 "include": list(self.include),
                 "exclude": list(self.exclude),
                 "quota_bytes": self.quota_bytes,

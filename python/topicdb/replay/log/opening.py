@@ -32,6 +32,7 @@ def open(
     exclude: Filters = None,
     quota_bytes: int | None = None,
     promote: Sequence[Promotion | str] | None = None,
+    temporary_replays: bool | None = None,
     replays_max: int = REPLAYS_MAX,
     durability: Durability | None = None,
 ) -> ReplayLog:
@@ -49,6 +50,8 @@ def open(
         quota_bytes: how many bytes of topics and values the log may have; 0 stands for any number.
             A log that has more than 90 % of them is trimmed. None: as before, or 0.
         promote: which direct messages are logged; see ``Promotion``. None: as before, or none.
+        temporary_replays: whether a client of a temporary endpoint may start a replay when it
+            binds. None: as before, or False.
         replays_max: at most this many endpoints have a replay at once.
         durability: how safely the log stores its own records and those of endpoints. None: as the
             database does by default.
@@ -84,6 +87,8 @@ def open(
             record.promote = checked_promotions(promote)
         if quota_bytes is not None:
             record.quota_bytes = checked_quota(quota_bytes)
+        if temporary_replays is not None:
+            record.temporary_replays = bool(temporary_replays)
         log = ReplayLog(
             database,
             name,
