@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from topicdb import _core
@@ -77,7 +74,6 @@ class ReplayLog(Closing):
             self._endpoints.open(stored)
         records.save_log(record)
         self._pump.start(f"topicdb-replay-{name}")
-        _opened.add(self)
 
     @property
     def name(self) -> str:
@@ -486,14 +482,3 @@ class ReplayLog(Closing):
 
     def __repr__(self) -> str:
         return f"<topicdb.ReplayLog {self._name!r}{' (closed)' if self._closed else ''}>"
-
-
-_opened: weakref.WeakSet[ReplayLog] = weakref.WeakSet()
-
-
-@atexit.register
-def _end_threads() -> None:
-    # A thread that the core wakes up while the interpreter ends would abort the process.
-    for log in list(_opened):
-        with suppress(Exception):
-            log.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -137,6 +139,15 @@ def _check_options(
     checked_promotions(promote or ())
     if replays_max < 1:
         raise ValueError(f"replays_max: at least 1 is needed, got {replays_max}")
+
+
+@atexit.register
+def _end_threads() -> None:
+    # A thread that the core wakes up while the interpreter ends would abort the process.
+    for logs in list(_opened.values()):
+        for log in list(logs.values()):
+            with suppress(Exception):
+                log.close()
 
 
 def drop(database: Database, name: str = "default") -> None:
