@@ -10,6 +10,7 @@ from topicdb import _core
 from topicdb.errors import AccessError, UnavailableError
 from topicdb.follow.losses import Loss, LossError
 from topicdb.remote.wire import encode
+from topicdb.replay.errors import error_classes
 
 # The error of a call travels in the trailers of gRPC, some of it twice. Of 8 KiB and more a client
 # sees nothing but a broken connection.
@@ -23,11 +24,19 @@ _OURS: dict[str, type[_core.Error]] = {
         for name, value in vars(_core).items()
         if isinstance(value, type) and issubclass(value, _core.Error)
     },
+    **error_classes(),
     "AccessError": AccessError,
     "LossError": LossError,
     "UnavailableError": UnavailableError,
 }
-_BUILT_IN = ("ValueError", "TypeError", "OverflowError", "NotImplementedError", "RuntimeError")
+_BUILT_IN = (
+    "ValueError",
+    "TypeError",
+    "OverflowError",
+    "NotImplementedError",
+    "RuntimeError",
+    "ImportError",
+)
 
 
 def packed(error: BaseException) -> dict[str, Any]:

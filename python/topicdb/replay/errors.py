@@ -113,3 +113,9 @@ class EndpointDroppedError(ReplayError):
     """The endpoint was dropped."""
 
     reason = "endpoint dropped"
+
+
+def error_classes() -> dict[str, type[ReplayError]]:
+    """Returns ReplayError and its subclasses by their names."""
+    kinds: list[type[ReplayError]] = [ReplayError, *ReplayError.__subclasses__()]
+    return {kind.__name__: kind for kind in kinds}

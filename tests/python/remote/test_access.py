@@ -26,6 +26,7 @@ from served import Certificates, make_certificates, serving
 from support import PATIENCE_S, Child
 
 import topicdb
+from topicdb import replay
 from topicdb.arguments.filters import covers
 from topicdb.engine import served_methods
 from topicdb.follow.positions import standings
@@ -33,6 +34,7 @@ from topicdb.metrics import Collector
 from topicdb.remote.server import replacing, tokens
 from topicdb.remote.server.access import Access
 from topicdb.remote.wire import decode, encode
+from topicdb.replay.log.opening import names as replay_names
 
 LEVELS = ["a", "b", "", "$x"]
 TOPICS = [
@@ -62,6 +64,53 @@ def test_what_covers_what() -> None:
         assert covers(permitted, wanted) and not covers(wanted, permitted)
     assert not covers("#", "$SYS/#") and not covers("+/x", "$SYS/x") and covers("$SYS/#", "$SYS/x")
     assert not covers("a/b", "a/+") and not covers("a/+", "a/#") and not covers("a/b/#", "a")
+
+
+def test_rights_in_replay_logs_are_of_logs_and_endpoints() -> None:
+    access = Access("t", names=("endpoint/l/a/b",), replay=("+/night", "l/+"))
+    access.check_client("l", "a/b")
+    access.check_replay("m", "night")
+    access.check_replay("l", "anything")
+    access.check_watch("l")
+    for check, name in (
+        (access.check_client, ("l", "a")),
+        (access.check_client, ("m", "a/b")),
+        (access.check_replay, ("m", "day")),
+        (access.check_look, ("m", "a/b")),
+    ):
+        with pytest.raises(topicdb.AccessError, match="/".join(name)):
+            check(*name)
+    with pytest.raises(topicdb.AccessError, match=r"see all of endpoint m/\+"):
+        access.check_watch("m")
+    own = Access("t", names=("endpoint/l/q",))
+    with pytest.raises(topicdb.AccessError):
+        own.check_own_any()  # it is no name among the topics of the database
+    with pytest.raises(topicdb.AccessError):
+        own.check_write("$topicdb/endpoint/l/q/x")
+    for bad in ("l", "l/", "/q", ""):
+        with pytest.raises(ValueError, match="expected a log"):
+            Access("t", replay=(bad,))
+        with pytest.raises(ValueError, match="expected a log"):
+            Access("t", names=(f"endpoint/{bad}",))
+
+
+def test_who_subscribes_to_more_later_gives_a_client_no_more_than_it_may_read(
+    filled: Served,
+) -> None:
+    log = filled.server.service.replays.log("l")
+    queue = log.queue("grows", "a/#")
+    token = filled.token(read=["a/#"], names=["endpoint/l/grows"])
+    filled.look_again()
+    with filled.connect(token) as db, replay.open(db, "l").endpoint("grows").bind() as flow:
+        filled.database.append([("a/x", None, b"may be read")])
+        message = flow.receive(timeout=PATIENCE_S)
+        assert message is not None
+        flow.ack(message)
+        queue.subscribe("b/#")
+        filled.database.append([("b/x", None, b"may not")])
+        with pytest.raises(topicdb.AccessError, match="'b/#'"):
+            flow.receive(timeout=PATIENCE_S)
+    log.drop_endpoint("grows")
 
 
 def test_names_are_no_filters() -> None:
@@ -319,6 +368,11 @@ def _require(db: topicdb.Database) -> None:
         tx.require_absent("a/none", 1)
 
 
+def _order(db: topicdb.Database, order: str) -> Any:
+    """Sends an order of which no method of a log is in need."""
+    return db._connection.call(f"replay.{order}", "l")  # type: ignore[attr-defined]
+
+
 def _delete_in_transaction(db: topicdb.Database) -> None:
     with db.transaction() as tx:
         tx.delete("a/tx")
@@ -392,6 +446,72 @@ def _drop_slab(db: topicdb.Database) -> None:
     db.drop_slab(next(slab for slab in db.slabs() if slab.read_only))
 
 
+def _log(db: topicdb.Database) -> replay.ReplayLog:
+    return replay.open(db, "l")
+
+
+def _queue(db: topicdb.Database) -> replay.Endpoint:
+    return _log(db).endpoint("q")
+
+
+def _receive(db: topicdb.Database) -> None:
+    with _queue(db).bind() as flow:
+        assert flow.active
+        message = flow.receive(timeout=PATIENCE_S)
+        assert message is not None
+        flow.ack(message)
+
+
+def _replayed(db: topicdb.Database) -> None:
+    queue = _queue(db)
+    queue.replay(rate=1e-3)
+    queue.pause_replay()
+    queue.resume_replay()
+    queue.set_replay_rate(2e-3)
+    queue.seek_replay("beginning")
+    queue.cancel_replay()
+
+
+def _changed(db: topicdb.Database) -> None:
+    queue = _queue(db)
+    queue.subscribe("a/y/z")
+    queue.unsubscribe("a/y/z")
+    queue.set_dead_letter("a_dead")
+    queue.set_dead_letter(None)
+
+
+def _made(db: topicdb.Database) -> None:
+    log = _log(db)
+    log.queue("made", "a/#")
+    log.drop_endpoint("made")
+    log.topic_endpoint("made", "a/#").change("a/x")
+    log.drop_endpoint("made")
+
+
+def _administered(db: topicdb.Database) -> None:
+    log = _log(db)
+    log.quota_bytes = 1 << 40
+    log.set_filters("#")
+    log.set_promotion([])
+    log.trim(1)
+    log.maintain()
+
+
+def _dropped(db: topicdb.Database) -> None:
+    replay.open(db, "other")
+    replay.drop(db, "other")
+
+
+CLIENT = {"read": ["a/#"], "names": ["endpoint/l/q"]}
+NO_CLIENT = {
+    "read": ["#"],
+    "names": ["endpoint/l/p", "endpoint/m/q", "consumer/q"],
+    "replay": ["+/+"],
+}
+REPLAY = {"replay": ["l/q"]}
+NO_REPLAY = {"read": ["#"], "names": ["endpoint/+/+"], "replay": ["l/p", "m/q"], "write": ["#"]}
+WATCH = {"replay": ["l/+"]}
+NO_WATCH = {"replay": ["l/q", "m/+"], "names": ["endpoint/l/+"], "read": ["#"], "write": ["#"]}
 OTHER_READ = {"read": ["b/#", "a/+", "+/x", "$a/#"], "write": ["#"]}
 ONE_TOPIC = {"read": ["b/#", "a/other"], "write": ["#"]}
 OTHER_WRITE = {"write": ["b/#", "a/b", "$a/#"], "read": ["#"]}
@@ -481,6 +601,87 @@ TRIES = [
         for wrong in (NO_NAME, {**OWN, **OTHER_READ})
     ),
     Try("count_dropped", _count_dropped, {"read": ["a/#"]}, {"read": ["b/#"]}),
+    Try("replay.open", _log, WRITE, READ),
+    Try("replay.open", lambda db: replay.open(db, "l", quota_bytes=0), ADMIN, NO_ADMIN),
+    Try("replay.drop", _dropped, ADMIN, {**NO_ADMIN, "replay": ["+/+"]}),
+    Try("replay.origin", lambda db: _order(db, "origin"), REPLAY, {"replay": ["m/+"]}),
+    Try("replay.flush", lambda db: _log(db).flush(), CLIENT, {"replay": ["m/+"], **WRITE}),
+    *(
+        Try(call, use, {**WATCH}, NO_WATCH)
+        for call, use in (
+            ("replay.info", lambda db: _log(db).info()),
+            ("replay.names", lambda db: _log(db).endpoints()),
+            ("replay.events", lambda db: _log(db).events()),
+        )
+    ),
+    *(
+        Try(call, _administered, ADMIN, {**NO_ADMIN, "replay": ["+/+"]})
+        for call in (
+            "replay.set",
+            "replay.filters",
+            "replay.promotion",
+            "replay.trim",
+            "replay.maintain",
+        )
+    ),
+    *(
+        Try(call, use, needs, {"replay": ["l/p"], "names": ["endpoint/m/q"], "read": ["#"]})
+        for needs in (REPLAY, CLIENT)
+        for call, use in (
+            ("replay.endpoint", _queue),
+            ("replay.lag", lambda db: _queue(db).lag()),
+            ("replay.progress", lambda db: _queue(db).progress()),
+        )
+    ),
+    *(
+        Try(call, _replayed, REPLAY, NO_REPLAY)
+        for call in (
+            "replay.start",
+            "replay.cancel",
+            "replay.pause",
+            "replay.resume",
+            "replay.rate",
+            "replay.seek",
+        )
+    ),
+    *(
+        Try(call, _changed, {**REPLAY, **READ, "write": ["a_dead/#"]}, NO_REPLAY)
+        for call in ("replay.subscribe", "replay.unsubscribe", "replay.dead_letter")
+    ),
+    Try("replay.subscribe", _changed, {**REPLAY, **READ, "write": ["#"]}, {**REPLAY, **OTHER_READ}),
+    Try(
+        "replay.dead_letter",
+        _changed,
+        {**REPLAY, "read": ["#"], "write": ["#"]},
+        {**REPLAY, **READ},
+    ),
+    *(
+        Try(call, _made, {**WATCH, **READ}, wrong)
+        for call in ("replay.make", "replay.drop_endpoint", "replay.change")
+        for wrong in (NO_REPLAY, {**WATCH, **OTHER_READ})
+    ),
+    *(
+        Try(call, _receive, CLIENT, wrong)
+        for call in ("replay.bind", "flow.receive", "flow.settle", "flow.active")
+        for wrong in (NO_CLIENT, {**CLIENT, **OTHER_READ})
+    ),
+    Try(
+        "replay.bind",
+        lambda db: _queue(db).bind(replay="beginning").close(),
+        {**CLIENT, **REPLAY},
+        CLIENT,
+    ),
+    *(
+        Try(call, lambda db: list(_queue(db).browse()), CLIENT, wrong)
+        for call in ("replay.browse", "browser.page")
+        for wrong in (NO_CLIENT, {**CLIENT, **OTHER_READ})
+    ),
+    Try(
+        "replay.publish",
+        lambda db: _log(db).publish([("a/direct", None, b"")], qos=0),
+        WRITE,
+        OTHER_WRITE,
+    ),
     Try("find_append", lambda db: db.find_append("id"), ADMIN, NO_ADMIN),
     Try("drop_group", _drop_group, FOLLOW, NO_NAME),
     Try("verify", lambda db: db.verify(), ADMIN, NO_ADMIN),
@@ -556,13 +757,18 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def filled(served: Served) -> Served:
+    service = served.server.service
+    if "l" not in replay_names(served.database):
+        replay.open(served.database, "l").close()
+    service.replays.log("l").queue("q", "a/#", spool=1_000_000, spool_bytes=64 << 20)
     served.database.append([("a/x", None, b"1"), ("a/y/z", None, b"2"), ("b/x", None, b"3")])
     return served
 
 
 def test_every_call_is_tried(served: Served) -> None:
     service = served.server.service
-    calls = {*served_methods(), *service._calls, *service._reads, "append", "append_async"}
+    calls = {*served_methods(), *service._calls, *service._reads}
+    calls |= {"append", "append_async", "replay.publish"}
     assert calls - WITHOUT_A_TRY == {one.call for one in TRIES}
 
 

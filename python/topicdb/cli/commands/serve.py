@@ -121,6 +121,7 @@ def serve(
             snapshots=snapshots,
         )
         stack.callback(server.close)
+        server.service.replays.open_stored()
         lines = [f"{path} at {server.url}"]
         if metrics is not None:
             lines.append(_serve_metrics(database, server, metrics, stack))
@@ -189,7 +190,17 @@ def new(
     ] = None,
     own: Annotated[
         Filters,
-        typer.Option(help="consumer/NAME, group/NAME, session/NAME or map/NAME; + for any name."),
+        typer.Option(
+            help="consumer/NAME, group/NAME, session/NAME, map/NAME or endpoint/LOG/NAME; + for "
+            "any name."
+        ),
+    ] = None,
+    replay: Annotated[
+        Filters,
+        typer.Option(
+            metavar="LOG/ENDPOINT",
+            help="Endpoint on which it may have replays, and which it may change; + for any.",
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--everything", help="Let it do everything.")] = False,
     expires: Annotated[
@@ -203,7 +214,8 @@ def new(
     from topicdb.remote.server.tokens import add
 
     entry: dict[str, Any] = {"name": name}
-    for field, values in (("read", read), ("write", write), ("admin", admin), ("names", own)):
+    given = {"read": read, "write": write, "admin": admin, "names": own, "replay": replay}
+    for field, values in given.items():
         if values:
             entry[field] = values
     if everything:
@@ -240,7 +252,7 @@ def _line(access: Any) -> str:
     parts = [access.name]
     if access.everything:
         parts.append("everything")
-    for field in ("read", "write", "admin", "names"):
+    for field in ("read", "write", "admin", "names", "replay"):
         if values := getattr(access, field):
             parts.append(f"{field} {' '.join(values)}")
     if access.expires_us is not None:

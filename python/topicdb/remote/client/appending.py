@@ -120,7 +120,7 @@ def append(
     With an id it is repeated for up to ``REPEAT_S`` seconds while the server cannot be reached: the
     server stores it once.
     """
-    data = _packed(connection, table_of(messages, escapes=escapes))
+    data = packed(connection, table_of(messages, escapes=escapes))
     if id is None:
         return record_of(Receipt, connection.call("append", durability, data))
     give_up_at = time.monotonic() + REPEAT_S
@@ -133,7 +133,7 @@ def append(
         time.sleep(REPEAT_PAUSE_S)
 
 
-def _packed(connection: Connection, table: pa.Table) -> pa.Buffer:
+def packed(connection: Connection, table: pa.Table) -> pa.Buffer:
     """Returns a table as an IPC stream of Arrow, in plain columns.
 
     Raises QuotaError before anything is sent if the server would not take that much.
@@ -264,7 +264,7 @@ class Appender:
         counts = [queued.batch.num_rows for queued in some]
         table = pa.Table.from_batches([queued.batch for queued in some]).combine_chunks()
         try:
-            data = _packed(self._connection, table)
+            data = packed(self._connection, table)
             ids = [queued.id for queued in some]
             more = [ids] if any(ids) else []
             told = self._connection.call("append_async", some[0].durability, counts, data, *more)

@@ -25,6 +25,7 @@ from topicdb.remote.client.groups import RemoteGroup
 from topicdb.remote.records import record_of
 
 if TYPE_CHECKING:
+    from topicdb.replay.log.log import ReplayLog
     from topicdb.types import Durability
 
 
@@ -118,6 +119,16 @@ class RemoteDatabase(Database):
         Raises NotFoundError if there is none of this name, and ConflictError if it has members.
         """
         self._connection.call("drop_group", name)
+
+    def _open_replay_log(self, name: str, options: Mapping[str, Any]) -> ReplayLog:
+        """Opens a replay log of the server, for ``replay.open``."""
+        from topicdb.remote.client.replaying import opened
+
+        return opened(self._connection, name, options)
+
+    def _drop_replay_log(self, name: str) -> None:
+        """Removes a replay log of the server, for ``replay.drop``."""
+        self._connection.call("replay.drop", name)
 
     def __repr__(self) -> str:
         return f"<topicdb.Database {self.path!r}{' closed' if self.closed else ''}>"

@@ -11,6 +11,7 @@ from topicdb.errors import AccessError
 from topicdb.map import escape
 
 KINDS = ("consumer", "group", "map", "session")
+ENDPOINT = "endpoint"  # a kind of names, too, which has a log and an endpoint behind it
 _TOPICS_KNOWN_MAX = 100_000
 
 
@@ -22,9 +23,8 @@ def topics_of_name(name: str) -> list[str]:
     """
     kind, slash, label = name.partition("/")
     if kind not in KINDS or not slash or not label:
-        raise ValueError(
-            f"names: expected a kind ({', '.join(KINDS)}), '/', and a name or '+', got {name!r}"
-        )
+        kinds = ", ".join((*KINDS, ENDPOINT))
+        raise ValueError(f"names: expected a kind ({kinds}), '/', and a name or '+', got {name!r}")
     level = label if label == "+" else escape(label)
     filters = [f"$topicdb/{kind}/{level}/#"]
     return [*filters, f"$topicdb/owner/{level}"] if kind == "map" else filters
@@ -36,9 +36,11 @@ class Access:
 
     ``read``, ``write`` and ``admin`` are topic filters that the token may read, write and
     administer. ``names`` are the consumers, groups, maps and sessions that are its own, as
-    ``consumer/etl`` or ``map/+``. ``everything`` permits all of that, for every topic and name.
-    ``expires_us`` is the end of the token, in microseconds since 1970-01-01 UTC; None: it has no
-    end.
+    ``consumer/etl`` or ``map/+``, and the endpoints of which it may be a client, as
+    ``endpoint/default/orders``. ``replay`` are the endpoints on which it may have replays, as
+    ``default/orders`` or ``default/+``. ``everything`` permits all of that, for every topic and
+    name. ``expires_us`` is the end of the token, in microseconds since 1970-01-01 UTC; None: it has
+    no end.
     """
 
     name: str
@@ -46,16 +48,24 @@ class Access:
     write: tuple[str, ...] = ()
     admin: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    replay: tuple[str, ...] = ()
     everything: bool = False
     expires_us: int | None = None
     _own: tuple[str, ...] = ()
+    _endpoints: tuple[tuple[str, str], ...] = ()
+    _replay: tuple[tuple[str, str], ...] = ()
     _writable: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for text in (*self.read, *self.write, *self.admin):
             _core.check_filter(text)
-        own = [one for name in self.names for one in topics_of_name(name)]
+        prefix = f"{ENDPOINT}/"
+        endpoints = [name.removeprefix(prefix) for name in self.names if name.startswith(prefix)]
+        names = [name for name in self.names if not name.startswith(prefix)]
+        own = [one for name in names for one in topics_of_name(name)]
         object.__setattr__(self, "_own", tuple(own))
+        object.__setattr__(self, "_endpoints", tuple(map(_log_and_endpoint, endpoints)))
+        object.__setattr__(self, "_replay", tuple(map(_log_and_endpoint, self.replay)))
 
     def check_read(self, filters: Filters) -> None:
         """Raises AccessError unless the token may read all that ``filters`` match.
@@ -96,7 +106,8 @@ class Access:
 
     def check_any(self) -> None:
         """Raises AccessError if the token may do nothing at all."""
-        if not (self.everything or self.read or self.write or self.admin or self._own):
+        rights = self.read, self.write, self.admin, self._own, self._endpoints, self._replay
+        if not self.everything and not any(rights):
             raise self._refused("do", "anything", ())
 
     def _may_write(self, topic: str) -> bool:
@@ -122,6 +133,61 @@ class Access:
             (f"$topicdb/{kind}/{escape(name)}/#",), self._own, "use", wanted=f"{kind}/{name}"
         )
 
+    def check_client(self, log: str, endpoint: str) -> None:
+        """Raises AccessError unless the token may be a client of this endpoint."""
+        self._check_endpoint(self._endpoints, "be a client of", log, endpoint)
+
+    def check_replay(self, log: str, endpoint: str) -> None:
+        """Raises AccessError unless the token may have replays on this endpoint, and change it."""
+        self._check_endpoint(self._replay, "have replays on", log, endpoint)
+
+    def check_look(self, log: str, endpoint: str) -> None:
+        """Raises AccessError unless the token may do one of both at this endpoint."""
+        self._check_endpoint((*self._replay, *self._endpoints), "look at", log, endpoint)
+
+    def check_watch(self, log: str) -> None:
+        """Raises AccessError unless the token may have replays on all endpoints of the log.
+
+        Who may administer the database may see the log as well.
+        """
+        if not self._may_administer():
+            self._check_endpoint(self._replay, "see all of", log, "+")
+
+    def check_log(self, log: str) -> None:
+        """Raises AccessError unless the token may do anything with an endpoint of this log."""
+        if self._may_administer():
+            return
+        if not any(one[0] in ("+", log) for one in (*self._replay, *self._endpoints)):
+            raise self._refused("use", f"replay log {log!r}", self._logs())
+
+    def check_open_log(self, log: str) -> None:
+        """Raises AccessError unless the token may publish, or do anything with this log."""
+        if not self.write:
+            self.check_log(log)
+
+    def check_logs_any(self) -> None:
+        """Raises AccessError unless the token may do something with replay logs."""
+        if not (self._replay or self._endpoints or self.write or self._may_administer()):
+            raise self._refused("use", "any replay log", ())
+
+    def _check_endpoint(
+        self, permitted: Iterable[tuple[str, str]], verb: str, log: str, endpoint: str
+    ) -> None:
+        permitted = list(permitted)
+        if self.everything or any(
+            one[0] in ("+", log) and one[1] in ("+", endpoint) for one in permitted
+        ):
+            return
+        raise self._refused(
+            verb, f"endpoint {log}/{endpoint}", ["/".join(one) for one in permitted]
+        )
+
+    def _logs(self) -> list[str]:
+        return sorted({one[0] for one in (*self._replay, *self._endpoints)})
+
+    def _may_administer(self) -> bool:
+        return self.everything or any(covers(one, "#") for one in self.admin)
+
     def _check(
         self, filters: Iterable[str], permitted: Sequence[str], verb: str, wanted: str | None = None
     ) -> None:
@@ -133,6 +199,17 @@ class Access:
     def _refused(self, verb: str, wanted: str, permitted: Sequence[str]) -> AccessError:
         allowed = ", ".join(repr(one) for one in permitted) or "nothing"
         return AccessError(f"token {self.name!r} may not {verb} {wanted}; it may {verb} {allowed}")
+
+
+def _log_and_endpoint(text: str) -> tuple[str, str]:
+    """Returns the names of a log and of its endpoint; the name of the log ends at the first '/'.
+
+    Raises ValueError if the text is of no such form.
+    """
+    log, slash, endpoint = text.partition("/")
+    if not log or not slash or not endpoint:
+        raise ValueError(f"expected a log, '/', and an endpoint, each a name or '+', got {text!r}")
+    return log, endpoint
 
 
 def _listed(filters: Filters) -> Sequence[str]:

@@ -17,7 +17,14 @@ from topicdb.remote.errors import packed, short
 from topicdb.remote.wire import encode
 
 _logger = logging.getLogger(__name__)
-_EXPECTED = (_core.Error, ValueError, TypeError, OverflowError, NotImplementedError)
+_EXPECTED = (
+    _core.Error,
+    ValueError,
+    TypeError,
+    OverflowError,
+    NotImplementedError,
+    ImportError,
+)
 _LOG_INTERVAL_S = 10.0
 
 

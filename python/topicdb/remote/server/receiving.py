@@ -19,6 +19,8 @@ from topicdb.types import Receipt
 
 APPENDS_MAX = 10_000
 """Appends in one call of ``append_async``, at most."""
+_COUNTS = {"append": (2, 3), "append_async": (3, 4), "replay.publish": (4,)}
+"""How many arguments each call may have; the last one of an append, its id, is optional."""
 
 
 class Receiver:
@@ -27,24 +29,26 @@ class Receiver:
     def __init__(self, service: Service, meter: Meter) -> None:
         self._core = service.database._core
         self._appends = service.database._appends
+        self._replays = service.replays
         self._size_max = service.limits.append_bytes_max
         self._meter = meter
 
     def knows(self, method: str) -> bool:
         """Returns whether ``method`` is a call that stores messages."""
-        return method in ("append", "append_async")
+        return method in ("append", "append_async", "replay.publish")
 
     def call(self, call: Call, method: str, args: list[Any]) -> Any:
         """Returns the receipt, or the outcome of each append.
 
         Raises the errors that the same append would raise in the process of the database.
         """
-        wanted = 2 if method == "append" else 3
-        if len(args) not in (wanted, wanted + 1):  # the last one is optional: ids
+        if len(args) not in _COUNTS[method]:
             raise ValueError(f"{method}: expected the durability, and messages as Arrow data")
         with call.caller.client.share.appends:
             if method == "append":
                 return self._append(call, *args)
+            if method == "replay.publish":
+                return self._publish(call, *args)
             return self._append_each(call, *args)
 
     def _append(self, call: Call, durability: Any, data: Any, id: Any = None) -> Any:
@@ -54,6 +58,16 @@ class Receiver:
         receipt = self._core.append_arrow(table, durability, False, id)
         self._meter.received(table.num_rows, table.nbytes)
         tell_of_clock(self._core)
+        return receipt
+
+    def _publish(self, call: Call, log: Any, qos: Any, durability: Any, data: Any) -> Any:
+        """Publishes messages to a replay log, of which it may store only some."""
+        table = table_of(_arrow(data), self._size_max)
+        call.check_token()
+        _check_topics(call.caller.access, table)
+        found = self._replays.log(log)
+        receipt = found.publish(table, qos=qos, durability=durability, raw=True)
+        self._meter.received(table.num_rows, table.nbytes)
         return receipt
 
     def _append_each(

@@ -33,6 +33,8 @@ from topicdb.remote.server.objects import (
     Transaction,
     Watch,
 )
+from topicdb.remote.server.replays import FAMILIES as REPLAYS
+from topicdb.remote.server.replays import Replays
 from topicdb.remote.wire import PROTOCOL, arrow_of
 
 WAIT_US_MAX = 500_000
@@ -50,9 +52,9 @@ class Caller(NamedTuple):
 _SERVED = served_methods()
 
 _FEW_BYTES_MAX = 64 << 10
-_MANY = {"ping", "subscribe", "subscription.find", "set_retention", "tail"}
+_MANY = {"ping", "subscribe", "subscription.find", "set_retention", "tail", "flow.settle"}
 _NAMED = ("hold", "group", "drop_group", "member")
-_WRITES = ("append", "append_async")
+_WRITES = ("append", "append_async", "replay.publish")
 _SCAN_BYTES = 2 << 20  # about what an open scan takes beside its batch
 _VALUES_OF_READ_MAX = 64 << 20  # of streams, slices and iterators, which travel as bytes
 
@@ -70,6 +72,7 @@ class Service:
         self._holds = Holds()
         self._groups: dict[str, Any] = {}
         self._groups_lock = threading.Lock()
+        self.replays = Replays(database, limits)
         self._calls: dict[str, Callable[..., Any]] = {
             "hello": self._hello,
             "next": self._next,
@@ -107,6 +110,7 @@ class Service:
             ).member.heartbeat(),
             "member.parts": lambda caller, number: self._member(caller, number).member.parts,
             "close": lambda caller, number: caller.client.drop(number),
+            **self.replays.calls,
         }
         self._reads: dict[str, Callable[..., Any]] = {
             "scan": self._scan,
@@ -180,6 +184,7 @@ class Service:
         with self._groups_lock:
             for group in self._groups.values():
                 group.close()
+        self.replays.close()
 
     def groups(self) -> list[Any]:
         """Returns the groups that are open."""
@@ -438,6 +443,8 @@ def _check_kind(access: Access, method: str) -> None:
         access.check_write_any()
     elif method.partition(".")[0] in _NAMED:
         access.check_own_any()
+    elif method.partition(".")[0] in REPLAYS:
+        access.check_logs_any()
     else:
         access.check_any()
 

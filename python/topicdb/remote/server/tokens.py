@@ -22,7 +22,7 @@ from topicdb.remote.server.replacing import Replacing
 
 _logger = logging.getLogger(__name__)
 _LOOK_INTERVAL_S = 1.0
-_FIELDS = ("read", "write", "admin", "names")
+_FIELDS = ("read", "write", "admin", "names", "replay")
 _KNOWN = {"name", "sha256", "everything", "expires", *_FIELDS}
 TOKEN_BYTES = 32  # random, so that a plain hash of it is as good as a slow one
 
@@ -120,7 +120,7 @@ def _access_of(path: Path, entry: dict[str, Any]) -> Access:
     for field in ("name", "sha256"):
         if not isinstance(entry.get(field), str) or not entry[field]:
             raise ValueError(f"{where}: {field!r} is missing")
-    read, write, admin, names = (_texts(where, entry, field) for field in _FIELDS)
+    read, write, admin, names, replay = (_texts(where, entry, field) for field in _FIELDS)
     if not isinstance(everything := entry.get("everything", False), bool):
         raise ValueError(f"{where}: everything: expected true or false")
     expires = entry.get("expires")
@@ -131,6 +131,7 @@ def _access_of(path: Path, entry: dict[str, Any]) -> Access:
             write,
             admin,
             names,
+            replay,
             everything=everything,
             expires_us=None if expires is None else time_us(expires, what="expires"),
         )

@@ -25,7 +25,7 @@ from topicdb.replay.endpoint.starting import (
 from topicdb.replay.errors import BrowserError, ReplayError
 from topicdb.replay.host import Host
 from topicdb.replay.pacing import Pacer, parse_rate
-from topicdb.replay.records import EndpointRecord, Expired
+from topicdb.replay.records import EndpointRecord, Expired, check_count
 from topicdb.replay.selector.properties import selector_of
 from topicdb.replay.states import Progress, State
 
@@ -74,6 +74,12 @@ class Endpoint:
         """The topic filters of which messages come."""
         with self._parts.lock:
             return self._parts.interest.subscriptions
+
+    @property
+    def filters(self) -> list[str]:
+        """The topic filters of all that may be here, also of subscriptions that have ended."""
+        with self._parts.lock:
+            return self._parts.interest.filters
 
     @property
     def selector(self) -> str | None:
@@ -268,8 +274,7 @@ class Endpoint:
         If a replay runs on an exclusive endpoint, a client with a selector causes a RuntimeWarning,
         as the messages that it does not accept would stall the replay.
         """
-        if window < 1:
-            raise ValueError(f"window: at least 1 is needed, got {window}")
+        check_count("window", window)
         if selector is not None and self.record.kind == "topic":
             raise ValueError("selector: a topic endpoint has one of its own; see Endpoint.change")
         chosen = selector_of(selector)
@@ -439,16 +444,8 @@ class Endpoint:
 
     def give_direct(self, messages: Sequence[DirectMessage]) -> None:
         """Gives direct messages that were not logged to the clients, if there are any."""
-        parts = self._parts
-        with parts.lock:
-            if parts.closed or parts.clients.is_empty:
-                return
-            wanted = [one for one in messages if parts.interest.wants(one.stored)]
-            if not wanted:
-                return
-            if (lost := parts.contents.direct.add(wanted)) > 0:
-                parts.contents.count("direct_lost", lost)
-            parts.clients.wake_all()
+        with self._parts.lock:
+            self._parts.give_direct(messages)
 
     def store(self) -> None:
         """Stores the endpoint at once, if it is durable."""

@@ -14,19 +14,21 @@ from topicdb.follow.positions import Place
 from topicdb.replay.endpoint.direct import DirectGiven
 from topicdb.replay.endpoint.received import (
     LentMessages,
+    ListedMessages,
     Received,
     ReplayBatch,
     ReplayMessage,
-    message_of,
 )
 from topicdb.replay.endpoint.spool import Held, Lent, without_repeats
 from topicdb.replay.errors import BrowserError, RejectedMessageError, ReplayError
 from topicdb.replay.ids import MessageId
 from topicdb.replay.selector.properties import MessageSelector
+from topicdb.types import Message
 
 if TYPE_CHECKING:
     from topicdb.replay.endpoint.parts import Parts
 
+_ALL = (1 << 63) - 1
 _LONG_S = 3600.0
 _DIRECT_S = 0.005
 _BROWSE_S = 5.0  # a browser waits at most this long for messages that were just committed
@@ -363,20 +365,36 @@ class Browser(Closing):
         replay. Raises ReplayError if a replay has disconnected the browser, and ClosedError if the
         endpoint is closed.
         """
-        parts = self._parts
-        with parts.lock:
-            self._wait_for_committed()
-            found = [
-                message_of(
-                    held.message(index),
-                    MessageId(parts.host.origin, *held.place(index)),
-                    redelivered=held.was_given(index),
-                )
-                for held, index in parts.contents.spool
-            ]
-        for message in found:
+        for message in self.page(None, _ALL, _ALL):
             self._check()
             yield message
+
+    def page(self, after: Place | None, rows: int, bytes_max: int) -> ReplayBatch:
+        """Returns the first messages behind a place that are at the endpoint now, in order.
+
+        They are at most ``rows``, and about ``bytes_max`` bytes, but one if there is one. Without a
+        place it begins with the first message, and waits as iterating does.
+        """
+        parts = self._parts
+        found: list[Message] = []
+        ids: list[MessageId] = []
+        again: list[bool] = []
+        size = 0
+        with parts.lock:
+            if after is None:
+                self._wait_for_committed()
+            self._check()
+            for held, index in parts.contents.spool:
+                if after is not None and held.place(index) <= after:
+                    continue
+                if len(found) >= rows or size >= bytes_max:
+                    break
+                message = held.message(index)
+                size += len(message.topic) + len(message.value)
+                found.append(message)
+                ids.append(MessageId(parts.host.origin, *held.place(index)))
+                again.append(held.was_given(index))
+        return ReplayBatch(_core.batch_of_rows(found), ListedMessages(ids, again))
 
     def _wait_for_committed(self) -> None:
         """Waits until all that is committed has come, or as much as there is room for."""

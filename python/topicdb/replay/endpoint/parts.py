@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from topicdb import _core
 from topicdb.follow.losses import LossError
 from topicdb.replay.endpoint.clients import Clients
 from topicdb.replay.endpoint.contents import Contents
 from topicdb.replay.endpoint.dead_letters import DeadLetters
+from topicdb.replay.endpoint.direct import DirectMessage
 from topicdb.replay.endpoint.interest import Interest
 from topicdb.replay.endpoint.reading import CHUNK_ROWS
 from topicdb.replay.endpoint.replaying import Replaying
@@ -129,6 +131,16 @@ class Parts:
             self.contents.settle(lents, "expired")
             self.saving.touch()
             self.advance()
+
+    def give_direct(self, messages: Sequence[DirectMessage]) -> None:
+        """Keeps direct messages that are wanted for the clients, if there are any."""
+        if self.closed or self.clients.is_empty:
+            return
+        wanted = [one for one in messages if self.interest.wants(one.stored)]
+        if wanted:
+            if (lost := self.contents.direct.add(wanted)) > 0:
+                self.contents.count("direct_lost", lost)
+            self.clients.wake_all()
 
     def progressed(self) -> None:
         """Notes that a client is done with messages, after which a replay may go on."""

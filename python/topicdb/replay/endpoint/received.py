@@ -93,6 +93,23 @@ class LentMessages:
         return ReplayBatch(_core.batch_of_rows(rows), self)
 
 
+class ListedMessages:
+    """Messages whose ids are known one by one. Implements Given. Immutable."""
+
+    def __init__(self, ids: list[MessageId], again: list[bool]) -> None:
+        self._ids = ids
+        self._again = again
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def ids(self) -> list[MessageId]:
+        return self._ids
+
+    def redelivered(self) -> list[bool]:
+        return self._again
+
+
 class ReplayBatch:
     """Messages that a client has received at once, as columns; made by ``Flow.receive_batch``.
 

@@ -416,6 +416,13 @@ class ReplayLog(Closing):
         """Returns the last events, at most 1,000, the oldest first."""
         return self._running.events()
 
+    def events_since(self, number: int, wait_s: float) -> tuple[int, list[Event]]:
+        """Returns how many events there were, and those that came after the first ``number``.
+
+        It waits for the next one, at most ``wait_s`` seconds. Of many only the last 1,000 are kept.
+        """
+        return self._running.since(number, wait_s)
+
     def info(self) -> dict[str, Any]:
         """Returns the rules and the state of the log and its endpoints.
 

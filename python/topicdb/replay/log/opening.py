@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from topicdb import _core
@@ -14,7 +14,7 @@ from topicdb.arguments.filters import Filters, filter_list
 from topicdb.follow.positions import Place
 from topicdb.replay.log.log import REPLAYS_MAX, ReplayLog
 from topicdb.replay.log.upkeep import checked_quota
-from topicdb.replay.records import LogRecord, Records
+from topicdb.replay.records import LogRecord, Records, stored
 from topicdb.replay.rules import EVERYTHING, Era, Promotion, checked_promotions, filters_of
 
 if TYPE_CHECKING:
@@ -22,6 +22,21 @@ if TYPE_CHECKING:
     from topicdb.types import Durability
 
 STORE_INTERVAL_S = 1.0
+
+
+@runtime_checkable
+class HasLogsElsewhere(Protocol):
+    """A database of another process, which has its replay logs."""
+
+    def _open_replay_log(self, name: str, options: Mapping[str, Any]) -> ReplayLog:
+        """Opens a log as ``open`` does; ``options`` are those that were given."""
+        ...
+
+    def _drop_replay_log(self, name: str) -> None:
+        """Removes a log as ``drop`` does."""
+        ...
+
+
 _lock = threading.Lock()
 _opened: WeakKeyDictionary[Database, WeakValueDictionary[str, ReplayLog]] = WeakKeyDictionary()
 
@@ -43,8 +58,8 @@ def open(
     All messages that the database already has belong to a new log, if its filters match them.
 
     Arguments:
-        database: a database that is open for writing in this process, with one shard and the
-            layout ``columnar``.
+        database: a database that is open for writing, with one shard and the layout ``columnar``;
+            or one of a server.
         include: topic filters of what is logged. None: as before, or every topic but those that
             begin with ``$`` for a new log.
         exclude: topic filters of what is not logged, although ``include`` matches it. None: as
@@ -61,30 +76,43 @@ def open(
     Filters that differ from those before count from now on, and fail replays that were left
     running.
 
+    Of a database that ``topicdb.connect`` has given, the server has the log: it opens it if that
+    was not done yet, and keeps it open until it ends itself. Any number of clients may open it.
+    Options change the log that is open, but for ``replays_max`` and ``durability``.
+
     Raises:
         SchemaError: the database has several shards, so that its messages have no order, or the
         layout ``skipstream``, which keeps no commit log. ConflictError: the log is open already in
         this process. ReadOnlyError: the database is open for reading only. TopicError: a filter is
-        none, or the name is too long. ValueError: another option is wrong. TypeError: the database
-        is not open in this process. OutOfResourcesError: more than ``replays_max`` replays were
-        left running.
+        none, or the name is too long. ValueError: another option is wrong. OutOfResourcesError:
+        more than ``replays_max`` replays were left running. AccessError: the server does not let
+        this client do that.
 
     >>> log = replay.open(db, quota_bytes=10 << 30)                     # doctest: +SKIP
     """
+    _check_options(include, exclude, quota_bytes, promote, replays_max)
+    if isinstance(database, HasLogsElsewhere):
+        given = _given(
+            include=include,
+            exclude=exclude,
+            quota_bytes=quota_bytes,
+            promote=promote,
+            temporary_replays=temporary_replays,
+            replays_max=None if replays_max == REPLAYS_MAX else replays_max,
+            durability=durability,
+        )
+        return database._open_replay_log(name, given)
     core = database._core
     if not isinstance(core, _core.Database):
-        raise TypeError("replay.open: expected a database that is open in this process")
+        raise TypeError("replay.open: expected a database of topicdb.open or topicdb.connect")
     _check_schema(core)
-    _check_options(include, exclude, quota_bytes, promote, replays_max)
     with _lock:
         logs = _opened.setdefault(database, WeakValueDictionary())
         known = logs.get(name)
         if known is not None and not known.closed:
             raise _core.ConflictError(f"replay log {name!r} is open already in this process")
         records = Records(core, name, durability)
-        record = records.log()
-        if record is None:
-            record = _new(records.origin(), include, exclude)
+        record = records.log() or _new(records.origin(), include, exclude)
         if promote is not None:
             record.promote = checked_promotions(promote)
         if quota_bytes is not None:
@@ -103,6 +131,50 @@ def open(
     if include is not None or exclude is not None:
         log.set_filters(include or log.include, exclude if exclude is not None else log.exclude)
     return log
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """Returns those options that were given: None stands for one that was not."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def names(database: Database) -> list[str]:
+    """Returns the names of the logs that are stored in a database, sorted."""
+    found = stored(database._core)
+    return sorted({log for log, endpoint, _ in found if endpoint == ""})
+
+
+def opened(database: Database, name: str) -> ReplayLog | None:
+    """Returns the log of this name if it is open in this process, or None."""
+    with _lock:
+        logs = _opened.get(database)
+        found = None if logs is None else logs.get(name)
+    return None if found is None or found.closed else found
+
+
+def change(log: ReplayLog, options: Mapping[str, Any]) -> None:
+    """Gives a log that is open these options of ``open``, all or none.
+
+    Raises ValueError for options that count only when a log is opened, or that are none, and what
+    ``open`` raises for wrong ones.
+    """
+    known = {"include", "exclude", "quota_bytes", "promote", "temporary_replays"}
+    for name in options:
+        if name not in known:
+            raise ValueError(
+                f"{name}: replay log {log.name!r} is open already, without that option"
+            )
+    include, exclude = options.get("include"), options.get("exclude")
+    quota_bytes, promote = options.get("quota_bytes"), options.get("promote")
+    _check_options(include, exclude, quota_bytes, promote, 1)
+    if include is not None or exclude is not None:
+        log.set_filters(include or log.include, exclude if exclude is not None else log.exclude)
+    if promote is not None:
+        log.set_promotion(promote)
+    if options.get("temporary_replays") is not None:
+        log.temporary_replays = options["temporary_replays"]
+    if quota_bytes is not None:
+        log.quota_bytes = quota_bytes
 
 
 def _new(origin: int, include: Filters, exclude: Filters) -> LogRecord:
@@ -155,6 +227,9 @@ def drop(database: Database, name: str = "default") -> None:
 
     Raises NotFoundError if there is no such log, and ConflictError if it is open in this process.
     """
+    if isinstance(database, HasLogsElsewhere):
+        database._drop_replay_log(name)
+        return
     with _lock:
         logs = _opened.get(database)
         known = None if logs is None else logs.get(name)

@@ -1,0 +1,1 @@
+"""Replay logs that another process has open."""
