@@ -12,7 +12,8 @@ import typer
 import topicdb
 from topicdb import _core, jobs
 from topicdb.cli import output, report
-from topicdb.cli.commands import bridge, care, lifecycle, parquet, queue, readers, replay, serve
+from topicdb.cli.commands import bridge, care, lifecycle, parquet, queue, readers, serve
+from topicdb.cli.commands.replay import commands as replay_commands
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
 from topicdb.cli.ingest.ingest import Counts, Source, Target
 from topicdb.cli.ingest.ingest import ingest as run_ingest
@@ -47,7 +48,7 @@ app = typer.Typer(
 
 app.add_typer(queue.app, name="queue")
 app.add_typer(serve.token_app, name="token")
-app.add_typer(replay.app, name="replay")
+app.add_typer(replay_commands.app, name="replay")
 
 
 def run() -> int:

@@ -175,7 +175,7 @@ def test_errors_name_host_and_port(
 def test_a_replay_that_nobody_takes_says_so_and_gives_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topicdb.cli.commands.replay._TELL_S", 0.0)
+    monkeypatch.setattr("topicdb.cli.commands.replay.run._TELL_S", 0.0)
     path, port = tmp_path / "x.db", free_port()
     with topicdb.open(path) as db:
         db.append([("a", 1, b"x")])

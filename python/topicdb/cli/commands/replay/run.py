@@ -1,4 +1,4 @@
-"""``topicdb replay``: publishes stored messages again."""
+"""``topicdb replay run``: publishes stored messages to a broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from topicdb.cli.errors import UserError
 from topicdb.cli.options import (
     EndOption,
     FilterArgument,
-    JsonOption,
     PathArgument,
     StartOption,
     TzOption,
@@ -38,10 +37,7 @@ from topicdb.cli.stopping import Stopping, stopped_by_signals
 from topicdb.replay.broker.broker import GIVE_UP_AFTER_S, BrokerReplay
 from topicdb.replay.broker.progress import Progress
 from topicdb.replay.broker.remap import Remap
-from topicdb.replay.log.status import LogStatus, LogStatuses, to_json
 from topicdb.replay.pacing import parse_rate
-
-app = typer.Typer(no_args_is_help=True, help="Replays what is stored.")
 
 _SHOW_S = 0.25
 _REPORT_S = 1.0
@@ -69,12 +65,6 @@ class RetainChoice(str, Enum):
 _RETAIN = {RetainChoice.NO: False, RetainChoice.YES: True, RetainChoice.STORED: None}
 
 
-@app.callback()
-def replay_command() -> None:
-    """Replays what is stored."""
-
-
-@app.command()
 def run(
     path: PathArgument,
     broker: Annotated[
@@ -309,68 +299,3 @@ def _remap_of(texts: list[str]) -> Remap | None:
         return Remap.parse(texts)
     except (ValueError, topicdb.TopicError) as error:
         raise typer.BadParameter(str(error), param_hint="--remap") from None
-
-
-@app.command()
-def status(
-    path: PathArgument,
-    as_json: JsonOption = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Show it again every second, until Ctrl-C.")
-    ] = False,
-) -> None:
-    """Show the replay logs of a database, their endpoints, and how replays stand.
-
-    The figures are those that the process which has the database open has stored, at most a second
-    ago. How large a log is, and how much of its quota that is, is counted here.
-    """
-    with topicdb.open(path, mode="r") as database, stopped_by_signals() as stopped:
-        logs = LogStatuses(database)
-        while True:
-            database.refresh()
-            found = logs.read()
-            if as_json:
-                print(to_json(found), flush=True)
-            else:
-                _print_lines(found)
-            if not watch or stopped.wait(_REPORT_S):
-                return
-
-
-def _print_lines(found: list[LogStatus]) -> None:
-    for one in found:
-        print(f"log {one.name}: ingress {_on(one.ingress)}, egress {_on(one.egress)}, {_size(one)}")
-        for endpoint in one.endpoints:
-            print("  " + ", ".join(_parts(endpoint)))
-            for client in endpoint["clients"]:
-                window = f"{client['unacknowledged']:,} of {client['window']:,}"
-                print(f"    {client['client']}: {window} not acked")
-    sys.stdout.flush()
-
-
-def _parts(endpoint: dict[str, Any]) -> list[str]:
-    parts = [f"{endpoint['kind']} {endpoint['name']}: {endpoint['state']}"]
-    parts.append(f"at {endpoint['position']}")
-    if endpoint["replayed"] is not None:
-        per_s = endpoint["per_s"]
-        speed = "" if per_s is None else f" ({per_s:,.0f}/s)"
-        parts.append(f"{endpoint['replayed']:,} replayed{speed}")
-        if endpoint["rate"] is not None:
-            parts.append(f"rate {endpoint['rate']}")
-        if endpoint["paused"]:
-            parts.append("paused")
-    parts.append(f"{endpoint['lag']:,} to come of {', '.join(endpoint['subscriptions'])}")
-    if endpoint["last_failure"] is not None:
-        at_us, reason, _ = endpoint["last_failure"]
-        parts.append(f"failed at {time_text(at_us)}: {reason}")
-    return parts
-
-
-def _size(log: LogStatus) -> str:
-    if log.quota_used is None:
-        return f"{log.bytes:,} bytes, no quota"
-    return f"{log.bytes:,} of {log.quota_bytes:,} bytes ({log.quota_used:.0%} of the quota)"
-
-
-def _on(value: bool) -> str:
-    return "on" if value else "off"

@@ -1,0 +1,18 @@
+"""``topicdb replay``: publishes stored messages again, and shows replay logs."""
+
+from __future__ import annotations
+
+import typer
+
+from topicdb.cli.commands.replay import run, status
+
+app = typer.Typer(no_args_is_help=True, help="Replays what is stored.")
+
+
+@app.callback()
+def replay_command() -> None:
+    """Replays what is stored."""
+
+
+app.command()(run.run)
+app.command()(status.status)
