@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from topicdb import _core
@@ -19,6 +20,9 @@ from topicdb.replay.log.publishing import Publisher
 from topicdb.replay.log.pump import Pump
 from topicdb.replay.log.running import Running
 from topicdb.replay.log.upkeep import LogUpkeep, checked_quota
+from topicdb.replay.orders.listener import Listener
+from topicdb.replay.orders.orders import carry_out
+from topicdb.replay.orders.sockets import socket_path
 from topicdb.replay.records import Access, EndpointRecord, Expired, LogRecord, Records
 from topicdb.replay.rules import Era, Promotion, checked_promotions, filters_of
 from topicdb.replay.states import Event
@@ -73,6 +77,7 @@ class ReplayLog(Closing):
         for stored in records.endpoints():
             self._endpoints.open(stored)
         records.save_log(record)
+        self._listener = Listener(name, socket_path(core.path, name), partial(carry_out, self))
         self._pump.start(f"topicdb-replay-{name}")
 
     @property
@@ -464,6 +469,7 @@ class ReplayLog(Closing):
             if self._closed:
                 return
             self._closed = True
+        self._listener.close()
         self._pump.close()
         with self._lock:
             self._endpoints.end()
@@ -485,6 +491,7 @@ class ReplayLog(Closing):
 
     def _closed_by_database(self) -> None:
         self._closed = True
+        self._listener.close()
         self._endpoints.end()
 
     def __repr__(self) -> str:

@@ -1,10 +1,10 @@
-"""``topicdb replay``: publishes stored messages again, and shows replay logs."""
+"""``topicdb replay``: publishes stored messages again, and shows and governs replay logs."""
 
 from __future__ import annotations
 
 import typer
 
-from topicdb.cli.commands.replay import run, status
+from topicdb.cli.commands.replay import control, run, status
 
 app = typer.Typer(no_args_is_help=True, help="Replays what is stored.")
 
@@ -16,3 +16,5 @@ def replay_command() -> None:
 
 app.command()(run.run)
 app.command()(status.status)
+for command in control.COMMANDS:
+    app.command()(command)

@@ -1,0 +1,330 @@
+"""``topicdb replay start``, ``cancel`` and others: govern a replay log, also one that is open.
+
+The process that has the log open does it; if nobody has, the command opens it and closes it again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from topicdb import replay
+from topicdb.arguments.times import time_us
+from topicdb.cli.commands.replay.target import (
+    CaOption,
+    EndpointArgument,
+    LogOption,
+    Target,
+    TargetArgument,
+    TokenFileOption,
+)
+from topicdb.cli.confirming import YesOption, confirm
+from topicdb.cli.options import TIME, JsonOption, TzOption, optional_time_of, time_of
+from topicdb.cli.output import printable, time_text
+from topicdb.replay.pacing import parse_rate
+
+DEFAULT_LOG = "default"
+START = f"beginning, an id of a message (what follows it), or a time: {TIME}"
+FilterArgument = Annotated[str, typer.Argument(help="Topic filter, such as 'shop/+/order'.")]
+ClampOption = Annotated[
+    bool,
+    typer.Option("--clamp", help="Begin with the oldest message if START is earlier than that."),
+]
+
+
+def start(
+    target: TargetArgument,
+    endpoint: EndpointArgument,
+    start: Annotated[str, typer.Option("--start", help=START)] = "beginning",
+    end: Annotated[
+        str | None, typer.Option(help=f"Only messages with earlier timestamps. {TIME}")
+    ] = None,
+    tz: TzOption = None,
+    rate: Annotated[str, typer.Option(help="1x (as it was), 10x, 0.5x, 500/s, or max.")] = "max",
+    clamp: ClampOption = False,
+    stall_timeout: Annotated[
+        str,
+        typer.Option(
+            help="The replay fails after this time without a client that takes what waits; never."
+        ),
+    ] = "60s",
+    log: LogOption = DEFAULT_LOG,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+) -> None:
+    """Start a replay on an endpoint; a replay that runs there is cancelled.
+
+    All messages that are there are removed, and clients are disconnected.
+    """
+    parse_rate(rate)
+    begin = _start_of(start, tz)
+    with Target(target, log, token_file, ca).opened() as opened:
+        opened.endpoint(endpoint).replay(
+            begin,
+            end=optional_time_of(end, "--end", tz),
+            rate=None if rate == "max" else rate,
+            on_early="clamp" if clamp else "fail",
+            stall_timeout=None if stall_timeout == "never" else stall_timeout,
+        )
+        _print_progress(opened.endpoint(endpoint))
+
+
+def cancel(
+    target: TargetArgument,
+    endpoint: EndpointArgument,
+    log: LogOption = DEFAULT_LOG,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+) -> None:
+    """End the replay on an endpoint, and remove its messages that are there."""
+    with Target(target, log, token_file, ca).opened() as opened:
+        opened.endpoint(endpoint).cancel_replay()
+    print(f"the replay on {printable(endpoint)} was cancelled")
+
+
+def pause(
+    target: TargetArgument,
+    endpoint: EndpointArgument,
+    log: LogOption = DEFAULT_LOG,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+) -> None:
+    """Let no more messages of the replay on an endpoint come until topicdb replay resume."""
+    with Target(target, log, token_file, ca).opened() as opened:
+        opened.endpoint(endpoint).pause_replay()
+        _print_progress(opened.endpoint(endpoint))
+
+
+def resume(
+    target: TargetArgument,
+    endpoint: EndpointArgument,
+    log: LogOption = DEFAULT_LOG,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+) -> None:
+    """Let the replay on an endpoint go on after a pause."""
+    with Target(target, log, token_file, ca).opened() as opened:
+        opened.endpoint(endpoint).resume_replay()
+        _print_progress(opened.endpoint(endpoint))
+
+
+def seek(
+    target: TargetArgument,
+    endpoint: EndpointArgument,
+    start: Annotated[str, typer.Argument(help=START)],
+    tz: TzOption = None,
+    clamp: ClampOption = False,
+    log: LogOption = DEFAULT_LOG,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+) -> None:
+    """Move the replay on an endpoint to another start; messages that are there are removed."""
+    begin = _start_of(start, tz)
+    with Target(target, log, token_file, ca).opened() as opened:
+        opened.endpoint(endpoint).seek_replay(begin, on_early="clamp" if clamp else "fail")
+        _print_progress(opened.endpoint(endpoint))
+
+
+def rate(
+    target: TargetArgument,
+    endpoint: EndpointArgument,
+    rate: Annotated[str, typer.Argument(help="1x (as it was), 10x, 0.5x, 500/s, or max.")],
+    log: LogOption = DEFAULT_LOG,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+) -> None:
+    """Change the rate of the replay on an endpoint."""
+    parse_rate(rate)
+    with Target(target, log, token_file, ca).opened() as opened:
+        opened.endpoint(endpoint).set_replay_rate(None if rate == "max" else rate)
+        _print_progress(opened.endpoint(endpoint))
+
+
+def trim(
+    target: TargetArgument,
+    before: Annotated[str, typer.Option("--before", help=f"Messages from before go. {TIME}")],
+    tz: TzOption = None,
+    yes: YesOption = False,
+    log: LogOption = DEFAULT_LOG,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+) -> None:
+    """Let a log begin with its first message of a time; older ones go once no endpoint needs them.
+
+    The command says what would go, and asks.
+    """
+    before_us = time_us(time_of(before, "--before", tz), what="--before")
+    with Target(target, log, token_file, ca).opened() as opened:
+        size = opened.info()["bytes"]
+        confirm(
+            f"replay log {log} ({size:,} bytes) loses what is from before {time_text(before_us)}",
+            yes=yes,
+        )
+        dropped = opened.trim(before_us)
+        left = opened.info()["bytes"]
+    print(f"{size - left:,} of {size:,} bytes were trimmed, {dropped:,} generations dropped")
+
+
+def endpoints(
+    target: TargetArgument,
+    log: LogOption = DEFAULT_LOG,
+    as_json: JsonOption = False,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+) -> None:
+    """List the endpoints of a log as they are now: their options, messages, clients, replays."""
+    with Target(target, log, token_file, ca).opened() as opened:
+        found = opened.info()["endpoints"]
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False))
+        return
+    for endpoint in found:
+        print(_line(endpoint))
+
+
+def add(
+    target: TargetArgument,
+    endpoint: EndpointArgument,
+    filter: Annotated[
+        list[str], typer.Option("--filter", help="Topic filter; of a queue it may be repeated.")
+    ],
+    topic: Annotated[
+        bool, typer.Option("--topic", help="A topic endpoint instead of a queue.")
+    ] = False,
+    selector: Annotated[
+        str | None, typer.Option(help="Condition for messages of a topic endpoint.")
+    ] = None,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="Clients share the messages; else one has them.")
+    ] = False,
+    owner: Annotated[
+        str | None, typer.Option(help="Name of the client that may do everything.")
+    ] = None,
+    dead_letter: Annotated[
+        str | None, typer.Option(help="Topic for rejected and expired messages: '$dead/orders'.")
+    ] = None,
+    remove_expired: Annotated[
+        bool, typer.Option("--remove-expired", help="Remove live messages that have expired.")
+    ] = False,
+    log: LogOption = DEFAULT_LOG,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+) -> None:
+    """Make a durable endpoint; one that is there must be the same."""
+    if selector is not None and not topic:
+        raise typer.BadParameter("a queue has no selector: give --topic", param_hint="--selector")
+    if topic and len(filter) > 1:
+        raise typer.BadParameter("a topic endpoint has one filter", param_hint="--filter")
+    options: dict[str, Any] = {
+        "exclusive": not shared,
+        "owner": owner,
+        "dead_letter": dead_letter,
+        "expired": "remove" if remove_expired else None,
+    }
+    with Target(target, log, token_file, ca).opened() as opened:
+        if topic:
+            made = opened.topic_endpoint(endpoint, filter[0], selector=selector, **options)
+        else:
+            made = opened.queue(endpoint, filter, **options)
+        print(_line(made.info()))
+
+
+def drop(
+    target: TargetArgument,
+    endpoint: EndpointArgument,
+    yes: YesOption = False,
+    log: LogOption = DEFAULT_LOG,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+) -> None:
+    """Remove an endpoint, and disconnect its clients. Messages stay in the database."""
+    with Target(target, log, token_file, ca).opened() as opened:
+        opened.endpoint(endpoint)  # raises NotFoundError before anybody is asked
+        confirm(f"endpoint {endpoint} goes, with what its clients have still to get", yes=yes)
+        opened.drop_endpoint(endpoint)
+    print(f"{printable(endpoint)} was removed")
+
+
+def subscribe(
+    target: TargetArgument,
+    endpoint: EndpointArgument,
+    filter: FilterArgument,
+    log: LogOption = DEFAULT_LOG,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+) -> None:
+    """Add a subscription to a queue; messages come from now on. A replay there fails."""
+    with Target(target, log, token_file, ca).opened() as opened:
+        opened.endpoint(endpoint).subscribe(filter)
+        print(_line(opened.endpoint(endpoint).info()))
+
+
+def unsubscribe(
+    target: TargetArgument,
+    endpoint: EndpointArgument,
+    filter: FilterArgument,
+    log: LogOption = DEFAULT_LOG,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+) -> None:
+    """End a subscription of a queue; messages that are there stay. A replay there fails."""
+    with Target(target, log, token_file, ca).opened() as opened:
+        opened.endpoint(endpoint).unsubscribe(filter)
+        print(_line(opened.endpoint(endpoint).info()))
+
+
+COMMANDS = (
+    start,
+    cancel,
+    pause,
+    resume,
+    seek,
+    rate,
+    trim,
+    endpoints,
+    add,
+    drop,
+    subscribe,
+    unsubscribe,
+)
+
+
+def _start_of(text: str, tz: str | None) -> Any:
+    """Returns the start of a replay; an id is recognised by its form."""
+    if text == "beginning":
+        return text
+    try:
+        return replay.MessageId.parse(text)
+    except ValueError:
+        return time_of(text, "START", tz)
+
+
+def _print_progress(endpoint: replay.Endpoint) -> None:
+    found = endpoint.progress()
+    print(
+        f"{printable(endpoint.name)}: {found.state.value}, at {found.position}, {found.done:,} of "
+        f"about {found.total:,} replayed"
+    )
+
+
+def _line(endpoint: dict[str, Any]) -> str:
+    kind = "queue" if endpoint["kind"] == "queue" else "topic endpoint"
+    parts = [
+        f"{kind} {endpoint['name']}: {', '.join(endpoint['subscriptions']) or 'no subscription'}",
+        "one client at a time" if endpoint["exclusive"] else "shared",
+    ]
+    if not endpoint["durable"]:
+        parts.append("temporary")
+    if endpoint["selector"] is not None:
+        parts.append(f"where {endpoint['selector']}")
+    if endpoint["dead_letter"] is not None:
+        parts.append(f"dead letters to {endpoint['dead_letter']}")
+    if endpoint["expired"] == "remove":
+        parts.append("expired messages go")
+    parts.append(f"{endpoint['messages']:,} messages")
+    if endpoint["clients"]:
+        parts.append(f"clients {', '.join(endpoint['clients'])}")
+    parts.append(f"replay {endpoint['state']}")
+    return printable("; ".join(parts))
