@@ -1,11 +1,14 @@
-"""Measures replays to endpoints beside scans, and beside live ingest: rows R1 and R2.
+"""Measures replays to endpoints beside scans and live ingest, and several shards: R1 to R3.
 
-python bench/python/replay_bench.py [--size small|normal] [--only R1,R2] [--json FILE]
+python bench/python/replay_bench.py [--size small|normal] [--only R1,R2,R3] [--json FILE]
 
 R1  replays a log to 1, 10 and 100 queues at once. One thread takes batches from the queues in turns
     and acknowledges them; from one queue it also takes single messages. Beside: `scan` of the same.
 R2  appends Arrow data as fast as it can, alone and while the log is replayed to 1, 10 and 100
     queues again and again; it shows how much of its speed ingest keeps.
+R3  appends tuples and Arrow data from four threads to databases of 1, 2 and 4 shards, and to one of
+    one shard whose log gives everything to one client as it comes. It shows whether a log would be
+    faster with several shards: not while its client is slower than one shard.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -36,6 +40,8 @@ from topicdb import replay
 
 SIZES = {"small": 4_000, "normal": 500_000}
 ENDPOINTS = (1, 10, 100)
+SHARDS = (1, 2, 4)
+THREADS = 4
 BATCH = 1_000
 FAN_OUT_TIMES = 10  # deliveries to all queues together are about this many times the rows
 
@@ -214,10 +220,89 @@ def beside_ingest(report: Report, rows: int, rounds: int, seconds: float, place:
         )
 
 
+def append_all(db: topicdb.Database, parts: list[Any]) -> None:
+    """Appends all parts, from ``THREADS`` threads, each of which takes the next one."""
+    left = iter(parts)
+    lock = threading.Lock()
+
+    def run() -> None:
+        while True:
+            with lock:
+                part = next(left, None)
+            if part is None:
+                return
+            db.append(part)
+
+    threads = [threading.Thread(target=run) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def append_speed(path: Path, shards: int, parts: list[Any], rows: int) -> float:
+    """Returns how many messages a second a new database takes."""
+    with topicdb.open(path, shards=shards) as db:
+        gc.collect()
+        begin = time.perf_counter()
+        append_all(db, parts)
+        return rows / (time.perf_counter() - begin)
+
+
+def live_speed(path: Path, parts: list[Any], rows: int) -> tuple[float, str]:
+    """Returns how many messages a second come to a client of a log, and their digest.
+
+    They are appended as fast as that goes; the time ends when the client has acknowledged all.
+    """
+    with topicdb.open(path) as db, replay.open(db) as log:
+        with log.queue("q", "#", spool=100 * BATCH).bind(window=10 * BATCH) as flow:
+            gc.collect()
+            begin = time.perf_counter()
+            thread = threading.Thread(target=append_all, args=(db, parts))
+            thread.start()
+            kept = drain([flow], rows)
+            speed = rows / (time.perf_counter() - begin)
+            thread.join()
+        return speed, digest_of(kept)
+
+
+def by_shards(report: Report, rows: int, rounds: int, place: Path) -> None:
+    table = workloads.make("metrics", rows, workloads.SEED).table
+    arrow: list[Any] = [table.slice(at, 5_000) for at in range(0, rows, 5_000)]
+    tuples: list[Any] = [list(table_rows(part)) for part in arrow]
+    for kind, parts in (("Arrow", arrow), ("tuples", tuples)):
+        speeds: dict[int, list[float]] = {shards: [] for shards in SHARDS}
+        live: list[float] = []
+        for number in range(rounds):
+            for shards in SHARDS:
+                path = place / f"shards-{kind}-{number}-{shards}"
+                speeds[shards].append(append_speed(path, shards, parts, rows))
+            speed, report.digests[f"R3 {kind}"] = live_speed(
+                place / f"live-{kind}-{number}", parts, rows
+            )
+            live.append(speed)
+        alone = statistics.median(speeds[1])
+        for shards, found in speeds.items():
+            report.add(
+                "R3",
+                f"append {kind}, {shards} shard{'s' if shards > 1 else ''}",
+                f"{statistics.median(found):,.0f} messages/s",
+                f"{statistics.median(found) / alone:.2f} x of one shard",
+                speeds=found,
+            )
+        report.add(
+            "R3",
+            f"append {kind}, live to 1 client",
+            f"{statistics.median(live):,.0f} messages/s",
+            f"{statistics.median(live) / alone:.2f} x of what one shard takes",
+            speeds=live,
+        )
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="normal")
-    parser.add_argument("--only", default="R1,R2")
+    parser.add_argument("--only", default="R1,R2,R3")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--directory", type=Path, help="where to make the databases")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -232,6 +317,8 @@ def main(arguments: list[str] | None = None) -> None:
         if "R2" in only:
             seconds = 0.2 if options.size == "small" else 3.0
             beside_ingest(report, rows, options.rounds, seconds, Path(place))
+        if "R3" in only:
+            by_shards(report, rows, options.rounds, Path(place))
     if len(set(report.digests.values())) > 1:
         raise SystemExit("the sides have given different messages")
     report.finish("what all sides gave", options.json, rows=rows)

@@ -170,8 +170,8 @@ def test_a_server_has_what_a_database_has(tmp_path: Path) -> None:
 
 def test_a_replay_gives_what_a_scan_gives(tmp_path: Path) -> None:
     document = small_run(tmp_path, "replay_bench.py")
-    assert {row["part"] for row in document["results"]} == {"R1", "R2"}
-    assert len(document["digests"]) == 2 and len(set(document["digests"].values())) == 1
+    assert {row["part"] for row in document["results"]} == {"R1", "R2", "R3"}
+    assert len(document["digests"]) == 4 and len(set(document["digests"].values())) == 1
 
 
 def compare(before: str, after: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -189,7 +189,8 @@ def _check_schema(core: _core.Database) -> None:
     if schema["shards"] != 1:
         raise _core.SchemaError(
             f"{core.path} has {schema['shards']} shards: a replay log needs one order of all "
-            "messages; make a database with shards=1"
+            "messages, which one shard has; make a database with shards=1 (topicdb export, topicdb "
+            "import --shards 1), or several databases with a log each"
         )
     if schema["layout"] != "columnar":
         raise _core.SchemaError(
