@@ -19,7 +19,7 @@ dev: ## make .venv the place to develop in: a changed .py is live at once, C++ i
 	@scripts/setup.sh --editable test arrow,spark,cli,serve && scripts/setup.sh --editable lint
 
 .PHONY: test-fast
-test-fast: ## what can fail most: C++ tests, and Python tests that need neither a JVM nor Kafka, against this folder
+test-fast: ## what can fail most: C++ tests, and quick Python tests without a JVM and Kafka, against this folder
 	@scripts/test_fast.sh $(ARGS)
 
 .PHONY: test
@@ -44,7 +44,7 @@ test-python: ## Python tests only, against the wheel installed in .venv
 	@scripts/pytest.sh $(ARGS)
 
 .PHONY: coverage
-coverage: ## which lines the C++ tests and the Python tests of test-fast run, by folder
+coverage: ## which lines the C++ tests and the Python tests without a JVM and Kafka run, by folder
 	@scripts/coverage.sh $(ARGS)
 
 .PHONY: asan

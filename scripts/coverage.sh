@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures which lines the tests run, and prints this by folder: for C++ the lines that the C++ tests run, for
-# Python those that the Python tests of `make test-fast` run. Arguments go to pytest. Low coverage is no
+# Python those that its tests without a JVM and Kafka run. Arguments go to pytest. Low coverage is no
 # failure.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -16,7 +16,7 @@ run_python() {
   .venv/bin/python -c 'import topicdb' # compiles changed C++ once, not in each worker
   .venv/bin/python -m coverage erase
   .venv/bin/python -m coverage run -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
-    -m "$topicdb_fast_tests" "$@"
+    -m "$topicdb_plain_tests" "$@"
 }
 
 add_up_python() {

@@ -3,12 +3,14 @@
 
 topicdb_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# Values for pytest's -m: the Python tests of `make test`; and those of them that need neither a JVM nor a
-# Kafka broker nor the installed wheel, without benchmarks and crash tests.
+# Values for pytest's -m: the Python tests of `make test`; those of them that need neither a JVM nor a
+# Kafka broker nor the installed wheel, without benchmarks and crash tests; and of these the quick ones.
 # shellcheck disable=SC2034  # scripts that source this use it
 topicdb_usual_tests="not long and not slow and not wheel"
 # shellcheck disable=SC2034  # scripts that source this use it
-topicdb_fast_tests="$topicdb_usual_tests and not spark and not kafka and not bench and not crash and not installed"
+topicdb_plain_tests="$topicdb_usual_tests and not spark and not kafka and not bench and not crash and not installed"
+# shellcheck disable=SC2034  # scripts that source this use it
+topicdb_fast_tests="$topicdb_plain_tests and not lengthy"
 
 topicdb_say() { printf '==> %s\n' "$*" >&2; }
 topicdb_fail() { printf 'error: %s\n' "$*" >&2; exit 1; }

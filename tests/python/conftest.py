@@ -46,9 +46,23 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def _name_of(item: pytest.Item) -> str:
+    """Returns the name of a test in ``lengthy_tests.txt``: folder, file, class and function."""
+    file = item.path.relative_to(TESTS / "python").with_suffix("")
+    names = item.nodeid.partition("[")[0].split("::")[1:]
+    return ".".join([*file.parts, *names])
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begins with Spark's tests, which take longest, and skips long runs without ``-m crash``."""
+    """Begins with Spark's tests, which take longest; marks those that are listed as lengthy.
+
+    Skips long runs without ``-m crash``.
+    """
     items.sort(key=lambda item: item.path.parent.name != "spark")
+    lengthy = set((TESTS / "python/lengthy_tests.txt").read_text().split())
+    for item in items:
+        if _name_of(item) in lengthy:
+            item.add_marker(pytest.mark.lengthy)
     if "crash" in config.option.markexpr:
         return
     skip = pytest.mark.skip(reason="takes minutes: ask for it with -m crash")
