@@ -29,6 +29,8 @@ PROGRAM = """
 """
 
 
+# What imports an editable package starts a process, which no subinterpreter may.
+@pytest.mark.installed
 @pytest.mark.parametrize("before", ["pass", "import topicdb"], ids=["first", "after the main one"])
 def test_a_clean_import_error(before: str) -> None:
     assert run_child(PROGRAM.replace("{before}", before)).split() == ["refused", "1"]
