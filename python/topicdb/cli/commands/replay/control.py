@@ -13,6 +13,7 @@ import typer
 from topicdb import replay
 from topicdb.arguments.times import time_us
 from topicdb.cli.commands.replay.target import (
+    RATE,
     CaOption,
     EndpointArgument,
     LogOption,
@@ -42,7 +43,7 @@ def start(
         str | None, typer.Option(help=f"Only messages with earlier timestamps. {TIME}")
     ] = None,
     tz: TzOption = None,
-    rate: Annotated[str, typer.Option(help="1x (as it was), 10x, 0.5x, 500/s, or max.")] = "max",
+    rate: Annotated[str, typer.Option(help=RATE)] = "max",
     clamp: ClampOption = False,
     stall_timeout: Annotated[
         str,
@@ -130,7 +131,7 @@ def seek(
 def rate(
     target: TargetArgument,
     endpoint: EndpointArgument,
-    rate: Annotated[str, typer.Argument(help="1x (as it was), 10x, 0.5x, 500/s, or max.")],
+    rate: Annotated[str, typer.Argument(help=RATE)],
     log: LogOption = DEFAULT_LOG,
     token_file: TokenFileOption = None,
     ca: CaOption = None,

@@ -23,6 +23,7 @@ from topicdb.cli.broker import (
     password_of,
     tls_of,
 )
+from topicdb.cli.commands.replay.target import RATE
 from topicdb.cli.errors import UserError
 from topicdb.cli.options import (
     EndOption,
@@ -78,7 +79,7 @@ def run(
     start: StartOption = None,
     end: EndOption = None,
     tz: TzOption = None,
-    rate: Annotated[str, typer.Option(help="1x (as it was), 10x, 0.5x, 500/s, or max.")] = "max",
+    rate: Annotated[str, typer.Option(help=RATE)] = "max",
     qos: Annotated[
         QosChoice, typer.Option(help="QoS of all messages, or stored: as they came.")
     ] = QosChoice.ONE,

@@ -26,6 +26,7 @@ TargetArgument = Annotated[
         metavar="TARGET", help="Directory of the database, or URL of its server: grpc+tls://host."
     ),
 ]
+RATE = "1x (as it was), 10x, 0.5x, 500/s, or max."
 EndpointArgument = Annotated[str, typer.Argument(help="Name of the endpoint.")]
 LogOption = Annotated[str, typer.Option("--log", help="Name of the replay log.")]
 TokenFileOption = Annotated[
