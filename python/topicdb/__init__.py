@@ -52,7 +52,9 @@ from topicdb.follow.session import Session
 from topicdb.follow.subscription import Delivery, Subscription
 from topicdb.lifecycle.retention import Retention
 from topicdb.map import Map
-from topicdb.queue.queue import Cursor, Drop, Queue, QueueReceipt
+from topicdb.queue.consumer import Cursor
+from topicdb.queue.queue import Queue
+from topicdb.queue.records import Drop, QueueReceipt
 from topicdb.remote.connecting import connect, serve
 from topicdb.transaction import SERIAL, Transaction
 from topicdb.types import Message, Page, Properties, PropertyMessage, Receipt, Slice

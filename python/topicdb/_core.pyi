@@ -18,7 +18,7 @@ from topicdb.database.verifying import Verification
 from topicdb.jobs import Applied, Committed, Staged
 from topicdb.mqtt.envelope import Envelope
 from topicdb.queue.files import QueueInfo
-from topicdb.queue.queue import Damage, QueueReceipt
+from topicdb.queue.records import Damage, QueueReceipt
 from topicdb.results import (
     CommitSpan,
     Delivered,

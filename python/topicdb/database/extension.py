@@ -11,7 +11,7 @@ from topicdb.follow.losses import Loss
 from topicdb.jobs import Applied, Committed, Staged
 from topicdb.mqtt.envelope import Envelope
 from topicdb.queue.files import QueueInfo, Segment, StoredCursor
-from topicdb.queue.queue import Damage, QueueReceipt
+from topicdb.queue.records import Damage, QueueReceipt
 from topicdb.results import (
     CommitSpan,
     Delivered,

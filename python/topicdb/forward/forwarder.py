@@ -22,7 +22,8 @@ from topicdb.forward.options import (
 from topicdb.forward.pump import Pump
 from topicdb.forward.sink import AnySink, as_async
 from topicdb.forward.status import Health, Metrics, Status
-from topicdb.queue.queue import Consumer, Queue
+from topicdb.queue.consumer import Consumer
+from topicdb.queue.queue import Queue
 
 # A run that ends at most this long after the deadline of a stop is still waited for. If it takes
 # longer, the sink hangs.

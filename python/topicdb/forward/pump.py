@@ -17,7 +17,7 @@ from topicdb.forward.interrupts import uninterrupted
 from topicdb.forward.options import Options
 from topicdb.forward.sink import AsyncSink, PermanentError, PolledSink, failed, has_failed
 from topicdb.forward.status import Status
-from topicdb.queue.queue import Consumer, Ref
+from topicdb.queue.consumer import Consumer, Ref
 
 _logger = logging.getLogger(__name__)
 IDLE_SECONDS = 0.1  # how long it waits without looking for anything else

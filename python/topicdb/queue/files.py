@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from topicdb import _core
-from topicdb.queue.queue import Damage
+from topicdb.queue.records import Damage
 
 
 class Segment(NamedTuple):

@@ -14,7 +14,7 @@ import pytest
 from support import PATIENCE_S, fork_and_run, wait_until
 
 import topicdb
-from topicdb.queue.queue import Drop
+from topicdb.queue.records import Drop
 
 MODES = ("memory", "disk", "offload", "volatile")
 

@@ -14,7 +14,7 @@ import pytest
 from support import Child, run_child, run_mounted
 
 import topicdb
-from topicdb.queue.queue import Damage
+from topicdb.queue.records import Damage
 
 HEADER_BYTES = 64  # the header of a segment
 FRAME_BYTES = 32  # the header of a frame

@@ -13,7 +13,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 import topicdb
 from model.queue import ModelCursor, ModelQueue
-from topicdb.queue.queue import Consumer, Drop, Ref
+from topicdb.queue.consumer import Consumer, Ref
+from topicdb.queue.records import Drop
 
 ITEM = st.one_of(
     st.binary(max_size=8),

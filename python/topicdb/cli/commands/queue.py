@@ -14,7 +14,8 @@ from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import UserError
 from topicdb.cli.output import json_fields
 from topicdb.queue import files as queue_files
-from topicdb.queue.queue import DEFAULT_CURSOR, Damage
+from topicdb.queue.consumer import DEFAULT_CURSOR
+from topicdb.queue.records import Damage
 
 app = typer.Typer(
     no_args_is_help=True, help="Look into queues of TopicDB and of replayq, and repair them."

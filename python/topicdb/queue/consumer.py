@@ -1,0 +1,197 @@
+"""Consumers of a queue: what the queue and its cursors have in common, and cursors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Literal, NamedTuple, TypeAlias
+
+from topicdb import _core
+from topicdb.arguments.times import timeout_us
+from topicdb.queue.awaiting import Awaiting
+from topicdb.queue.records import CursorStats
+
+Rule: TypeAlias = Literal["at_most", "at_least"]
+Seconds: TypeAlias = "float | timedelta"
+
+DEFAULT_CURSOR = "default"
+
+
+class Ref:
+    """Stands for the items of one ``pop``, to be given to ``ack`` or ``nack``. Immutable."""
+
+    __slots__ = ("_cursor", "_ranges")
+
+    def __init__(self, cursor: _core.QueueCursor, ranges: tuple[tuple[int, int], ...]) -> None:
+        self._cursor = cursor
+        self._ranges = ranges
+
+    @property
+    def sequences(self) -> list[int]:
+        """The numbers of the items, in their order."""
+        return [number for first, count in self._ranges for number in range(first, first + count)]
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{first}..{first + count - 1}" for first, count in self._ranges)
+        return f"<topicdb.Ref {self._cursor.name}: {parts}>"
+
+
+class Popped(NamedTuple):
+    """The result of ``pop``: items, and the reference that acknowledges them.
+
+    ``ref`` is None if there are no items.
+    """
+
+    items: list[bytes]
+    ref: Ref | None
+
+
+class Consumer:
+    """The methods that a queue and its other cursors share. Thread-safe.
+
+    Its methods raise ClosedError after the queue is closed, NotFoundError after the cursor is
+    removed, ForkedError in a forked child, and StorageError if the disk cannot be read.
+    """
+
+    def __init__(self, core: _core.QueueCursor, awaiting: Awaiting) -> None:
+        self._core = core
+        self._awaiting = awaiting
+
+    def pop(
+        self,
+        count: int = 1000,
+        bytes: int = 2_000_000,
+        rule: Rule = "at_most",
+        stop_before: Callable[[_bytes], bool] | None = None,
+        *,
+        timeout: Seconds | None = 0,
+    ) -> Popped:
+        """Takes the oldest items: first those that came back, then new ones in their order.
+
+        - ``count``: the most items.
+        - ``bytes``, ``rule``: with ``"at_most"`` it ends before the item that would exceed
+          ``bytes``, but takes at least one item. With ``"at_least"`` it takes items until they have
+          ``bytes``.
+        - ``stop_before``: called with each item in turn; when it returns true, that item and those
+          behind it stay in the queue.
+        - ``timeout``: how many seconds to wait if there is no item; 0: not at all; None: for ever.
+
+        Returns the items and a reference to them. They are in flight until ``ack`` or ``nack``, and
+        come again when the queue is opened anew.
+
+        Raises ValueError for a bad argument.
+        """
+        if rule not in ("at_most", "at_least"):
+            raise ValueError(f"rule: expected 'at_most' or 'at_least', got {rule!r}")
+        if count < 1 or bytes < 1:
+            raise ValueError(f"count and bytes must be at least 1, got {count} and {bytes}")
+        try:
+            items, ranges = self._core.pop(
+                count, bytes, rule == "at_least", stop_before, timeout_us(timeout)
+            )
+        finally:
+            if stop_before is not None:
+                self._awaiting.wake()  # items may have come back
+        return Popped(items, Ref(self._core, ranges) if ranges else None)
+
+    async def pop_await(
+        self,
+        count: int = 1000,
+        bytes: int = 2_000_000,
+        rule: Rule = "at_most",
+        stop_before: Callable[[_bytes], bool] | None = None,
+        *,
+        timeout: Seconds | None = 0,
+    ) -> Popped:
+        """Pops like ``pop``, for asyncio. A task that is cancelled gives its items back.
+
+        It takes no thread while it waits. Calls of one event loop get items in their order.
+        """
+        was_asked = False
+
+        def stop(item: _bytes) -> bool:
+            nonlocal was_asked
+            was_asked = True
+            return stop_before is not None and stop_before(item)
+
+        def take() -> Popped | None:
+            popped = self.pop(count, bytes, rule, stop_before and stop)
+            return popped if popped.ref is not None or was_asked else None
+
+        def give_back(popped: Popped) -> None:
+            self.nack(popped.ref)
+
+        wait_us = timeout_us(timeout)
+        found = await self._awaiting.first(self._core.id, take, give_back, wait_us)
+        return found or Popped([], None)
+
+    def ack(self, ref: Ref | None) -> None:
+        """Acknowledges the items of a ``pop``, which are done.
+
+        In any order; may be repeated. None stands for no items. Raises ValueError if ``ref`` is of
+        another cursor, or of an earlier opening.
+        """
+        if ref is not None:
+            self._core.ack(self._ranges_of(ref))
+
+    def nack(self, ref: Ref | None) -> None:
+        """Gives the items of a ``pop`` back, to be popped again before newer ones.
+
+        Raises ValueError as ``ack`` does.
+        """
+        if ref is not None:
+            self._core.nack(self._ranges_of(ref))
+            self._awaiting.wake()
+
+    def _ranges_of(self, ref: Ref) -> tuple[tuple[int, int], ...]:
+        if ref._cursor.id != self._core.id:
+            raise ValueError(f"{ref!r} was popped from another cursor, or before a reopening")
+        return ref._ranges
+
+    def peek(self) -> _bytes | None:
+        """Returns the item that ``pop`` would give first; None if there is none."""
+        return self._core.peek()
+
+    def __len__(self) -> int:
+        """Returns how many items wait: stored, not in flight, not acknowledged."""
+        waiting: int = self._core.stats()["waiting"]
+        return waiting
+
+    def __bool__(self) -> bool:
+        return True  # an empty queue is a queue
+
+    def __iter__(self) -> Iterator[_bytes]:
+        """Gives items until none waits.
+
+        Each is acknowledged when the next one is asked for. So if a loop ends early or fails, its
+        last item comes again.
+        """
+        while (popped := self.pop(1)).ref is not None:
+            try:
+                yield popped.items[0]
+            except BaseException:
+                self.nack(popped.ref)
+                raise
+            self.ack(popped.ref)
+
+
+class Cursor(Consumer):
+    """A named reader of a queue, for one consumer or a group of them; made by ``Queue.cursor``.
+
+    It hands out each item once, and again if the item is not acknowledged. Thread-safe.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the cursor."""
+        return self._core.name
+
+    def stats(self) -> CursorStats:
+        """Returns how far the cursor is."""
+        return CursorStats(**self._core.stats())
+
+    def __repr__(self) -> str:
+        return f"<topicdb.Cursor {self.name!r}>"
+
+
+_bytes: TypeAlias = bytes  # ``pop`` has an argument of that name

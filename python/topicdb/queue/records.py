@@ -1,0 +1,93 @@
+"""What calls of a queue return and tell: receipts, drops, damage, statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReceipt:
+    """The result of an append to a queue.
+
+    ``sequences`` are the numbers of its items, in order. ``durability`` is the level that was
+    reached: ``"none"``, ``"os"`` or ``"disk"``.
+    """
+
+    sequences: range
+    durability: str
+
+    @property
+    def count(self) -> int:
+        """The number of items."""
+        return len(self.sequences)
+
+
+class Drop(NamedTuple):
+    """Items that a cursor will not deliver; given to ``on_drop``.
+
+    - ``reason``: ``"overflow"`` (no room), ``"memory"`` (the system is short of it), ``"purge"``,
+      or ``"damage"`` (they cannot be read).
+    - ``cursor``: the name of the cursor.
+    - ``sequences``: the numbers of the items.
+    - ``bytes``: their bytes as stored, with headers; 0 if not known.
+    """
+
+    reason: str
+    cursor: str
+    sequences: range
+    bytes: int
+
+
+class Damage(NamedTuple):
+    """Damage that was found on disk, and the numbers of the items that were lost by it.
+
+    ``path`` is the damaged file, ``what`` a sentence about it.
+    """
+
+    path: str
+    what: str
+    sequences: range
+
+
+@dataclass(frozen=True, slots=True)
+class CursorStats:
+    """How far a cursor is.
+
+    - ``waiting``: how many items can be popped.
+    - ``in_flight``: how many were popped and not acknowledged.
+    - ``bytes``: of both, as stored, with headers.
+    - ``next_sequence``: the number of the first item that was never popped.
+    - ``low_water``: every item with a smaller number is acknowledged.
+    - ``dropped_items``, ``dropped_bytes``: by ``Drop.reason``, since the queue was opened.
+    """
+
+    name: str
+    waiting: int
+    in_flight: int
+    bytes: int
+    next_sequence: int
+    low_water: int
+    dropped_items: dict[str, int]
+    dropped_bytes: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """How a queue stands.
+
+    - ``next_sequence``: the number that the next item gets.
+    - ``segments``, ``disk_bytes``: how many segment files there are, and their bytes.
+    - ``bytes``: what counts against ``max_total_bytes``: the bytes of the slowest cursor.
+    - ``on_disk``: whether the next append goes to a file.
+    - ``cursors``: by name.
+    - ``damage``: what was found since the queue was opened.
+    """
+
+    next_sequence: int
+    segments: int
+    disk_bytes: int
+    bytes: int
+    on_disk: bool
+    cursors: dict[str, CursorStats]
+    damage: list[Damage]
