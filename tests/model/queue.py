@@ -80,7 +80,10 @@ class ModelQueue:
         cursor.returned |= back
 
     def drop(self, name: str, numbers: list[int]) -> None:
-        """Drops ``numbers`` for a cursor. REQUIRES: they are its oldest waiting items."""
+        """Drops ``numbers`` for a cursor, after the append that made no room for them.
+
+        REQUIRES: they are its oldest waiting items.
+        """
         assert numbers == self.waiting(name)[: len(numbers)]
         cursor = self.cursors[name]
         for number in numbers:

@@ -36,7 +36,9 @@ enum class QueueFormat : std::uint8_t {
 
 // What happens to an append that would exceed a limit. DO NOT CHANGE THESE VALUES.
 enum class OverflowPolicy : std::uint8_t {
-  kDropOldest = 1,  // drops the oldest waiting items, but never those in flight
+  // Takes it, and drops the oldest waiting items, at last those of the append itself. Never drops
+  // its newest item, nor items in flight: returns kQuota if these leave no room for the newest.
+  kDropOldest = 1,
   kReject = 2,      // returns kQuota
   kBlock = 3,       // waits for room; returns kQuota after block_timeout
 };
@@ -94,7 +96,8 @@ struct QueueOptions {
   // A segment file is closed at this many bytes, and another begun. kOffload: the bytes that are
   // kept in memory. The default is that of EMQX's Kafka producers.
   std::uint64_t segment_bytes = std::uint64_t{10} << 20;
-  // The most bytes, with headers, that one cursor has not acknowledged. The default is replayq's.
+  // The most bytes, with headers, that one cursor has not acknowledged. Only kDropOldest exceeds
+  // it, by one item that alone is larger. The default is replayq's.
   std::uint64_t bytes_max = 2'000'000'000;
   // A longer item is refused with kInvalidArgument. The default is MQTT's longest payload.
   std::uint64_t item_bytes_max = 268'435'455;
@@ -145,12 +148,14 @@ struct Delivery {
   std::vector<std::string_view> items;
   std::vector<SequenceRange> ranges;                // the numbers of the items, ascending
   std::vector<std::shared_ptr<const void>> owners;  // keep the bytes of the items alive
+  std::vector<std::uint64_t> counted;               // for the limits, by item; see PopInto
 
   bool empty() const { return items.empty(); }
   void clear() {
     items.clear();
     ranges.clear();
     owners.clear();
+    counted.clear();
   }
 };
 

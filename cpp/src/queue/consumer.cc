@@ -87,11 +87,13 @@ void Consumer::Note(DropReason reason, const SequenceRange& items, std::uint64_t
   const auto index = static_cast<std::size_t>(reason);
   dropped_items_[index] += items.count;
   dropped_bytes_[index] += bytes;
-  if (!report->drops.empty() && report->drops.back().items.end() == items.first &&
-      report->drops.back().reason == reason) {
-    report->drops.back().items.count += items.count;
-    report->drops.back().bytes += bytes;
-    return;
+  if (!report->drops.empty()) {
+    Drop& last = report->drops.back();
+    if (last.cursor == name_ && last.reason == reason && last.items.end() == items.first) {
+      last.items.count += items.count;
+      last.bytes += bytes;
+      return;
+    }
   }
   report->drops.push_back({reason, name_, items, bytes});
 }
@@ -160,7 +162,7 @@ Consumer::Portion Consumer::Admit(const QueueLogReader& reader, std::size_t begi
                                   Budget* budget) const {
   const Block& block = reader.block();
   std::size_t taken = begin;
-  while (taken < end) {
+  while (taken < end && block.first_sequence + taken < budget->before) {
     const std::uint64_t size =
         budget->stored ? StoredBytes(block, taken, taken + 1) : block.items[taken].size();
     if (!budget->Admit(size)) break;
@@ -328,9 +330,11 @@ void Consumer::PutBack(std::size_t count, Delivery* delivery) {
   Changed();
 }
 
-Status Consumer::DropOldest(std::uint64_t bytes, DropReason reason, ReadReport* report) {
+Status Consumer::DropOldest(std::uint64_t bytes, DropReason reason, bool keeps_newest,
+                            ReadReport* report) {
   const MutexLock lock(mutex_);
   Budget budget;
+  if (keeps_newest) budget.before = log_->end_sequence() - 1;
   budget.bytes = bytes;
   budget.at_least = true;
   budget.stored = true;

@@ -60,7 +60,8 @@ class Consumer {
   // Returns a copy of the item that Pop would take first, or nothing if none waits.
   Result<std::optional<std::string>> Peek(ReadReport* report) TOPICDB_EXCLUDES(mutex_);
   // Drops the oldest waiting items until they have at least `bytes` stored bytes, or all of them.
-  Status DropOldest(std::uint64_t bytes, DropReason reason, ReadReport* report)
+  // With `keeps_newest`, the newest item of the log stays in any case.
+  Status DropOldest(std::uint64_t bytes, DropReason reason, bool keeps_newest, ReadReport* report)
       TOPICDB_EXCLUDES(mutex_);
   // Drops all items that there are now, including those in flight.
   void Purge(ReadReport* report) TOPICDB_EXCLUDES(mutex_);
@@ -99,6 +100,7 @@ class Consumer {
     bool at_least = false;  // also takes the item that reaches the limit
     bool stored = false;    // counts bytes as stored, with headers
     bool started = false;
+    std::uint64_t before = UINT64_MAX;  // takes only items with smaller numbers
 
     bool spent() const { return count == 0 || bytes == 0; }
     // Returns whether an item of `size` bytes is within the budget, and if so, charges it.

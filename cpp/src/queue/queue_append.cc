@@ -13,6 +13,12 @@ constexpr std::uint64_t kSequencesReserved = std::uint64_t{1} << 20;
 // The most bytes that a frame has besides its items: its header and padding.
 constexpr std::uint64_t kFrameBytesMax = 40;
 constexpr std::uint64_t kFrameBodyBytes = std::uint64_t{1} << 20;
+
+// Returns whether an item of `bytes` may be kept beside what is `held` of a limit already. An item
+// that is alone may have any size.
+bool FitsBeside(std::uint64_t held, std::uint64_t bytes, std::uint64_t limit) {
+  return held == 0 || held + bytes <= limit;
+}
 }  // namespace
 
 QueueLog& QueueImpl::log() const {
@@ -59,24 +65,40 @@ std::uint64_t QueueImpl::LowWater() const {
   return least;
 }
 
-std::uint64_t QueueImpl::BytesAllowed() const {
-  if (options_.budget == nullptr) return options_.bytes_max;
+std::uint64_t QueueImpl::BytesOfOthers() const {
+  if (options_.budget == nullptr) return 0;
   const std::uint64_t all = options_.budget->bytes();
-  const std::uint64_t others = all - std::min(all, budget_bytes_);
-  const std::uint64_t shared = options_.budget->bytes_max();
-  return std::min(options_.bytes_max, shared - std::min(shared, others));
+  return all - std::min(all, budget_bytes_);
 }
 
-bool QueueImpl::HasRoom(std::uint64_t bytes, bool droppable) const {
+std::uint64_t QueueImpl::BytesAllowed() const {
+  if (options_.budget == nullptr) return options_.bytes_max;
+  const std::uint64_t shared = options_.budget->bytes_max();
+  return std::min(options_.bytes_max, shared - std::min(shared, BytesOfOthers()));
+}
+
+std::uint64_t QueueImpl::BytesInFlight() const {
+  std::uint64_t most = 0;
+  ForEachConsumer(
+      [&](const Consumer& consumer) { most = std::max(most, consumer.in_flight_bytes()); });
+  return most;
+}
+
+bool QueueImpl::HasRoom(std::uint64_t bytes) const {
   const std::uint64_t allowed = BytesAllowed();
   const std::uint64_t end = log().end_count().bytes;
   bool room = true;
   ForEachConsumer([&](const Consumer& consumer) {
-    const std::uint64_t used =
-        droppable ? consumer.in_flight_bytes() : end - consumer.acknowledged_bytes();
-    room = room && used + bytes <= allowed;
+    room = room && end - consumer.acknowledged_bytes() + bytes <= allowed;
   });
   return room;
+}
+
+bool QueueImpl::HasRoomForNewest(std::uint64_t newest_bytes) const {
+  const std::uint64_t in_flight = BytesInFlight();
+  if (!FitsBeside(in_flight, newest_bytes, options_.bytes_max)) return false;
+  return options_.budget == nullptr ||
+         FitsBeside(BytesOfOthers() + in_flight, newest_bytes, options_.budget->bytes_max());
 }
 
 Status QueueImpl::DropOldest(std::uint64_t bytes, ReadReport* report) {
@@ -86,19 +108,31 @@ Status QueueImpl::DropOldest(std::uint64_t bytes, ReadReport* report) {
   ForEachConsumer([&](Consumer& consumer) {
     const std::uint64_t used = end - consumer.acknowledged_bytes() + bytes;
     if (used <= allowed || !status.ok()) return;
-    status = consumer.DropOldest(used - allowed, DropReason::kOverflow, report);
+    status = consumer.DropOldest(used - allowed, DropReason::kOverflow, /*keeps_newest=*/false,
+                                 report);
   });
   return status;
 }
 
-std::string QueueImpl::DescribeFull(std::uint64_t bytes) const {
+void QueueImpl::TrimToLimit(ReadReport* report) {
+  const std::uint64_t allowed = BytesAllowed();
+  const std::uint64_t end = log().end_count().bytes;
+  ForEachConsumer([&](Consumer& consumer) {
+    const std::uint64_t used = end - consumer.acknowledged_bytes();
+    if (used <= allowed) return;
+    consumer
+        .DropOldest(used - allowed, DropReason::kOverflow, /*keeps_newest=*/true, report)
+        .IgnoreError();
+  });
+}
+
+std::string QueueImpl::DescribeFull(const AppendSize& size) const {
+  // kDropOldest drops all but the newest item of an append, if need be.
   const bool drops = options_.overflow == OverflowPolicy::kDropOldest;
-  std::uint64_t kept = drops ? 0 : BytesInUse();
-  if (drops) {
-    ForEachConsumer(
-        [&](const Consumer& consumer) { kept = std::max(kept, consumer.in_flight_bytes()); });
-  }
-  const std::string append = "the append has " + std::to_string(bytes) + " bytes";
+  const std::uint64_t bytes = drops ? size.newest_bytes : size.bytes;
+  const std::uint64_t kept = drops ? BytesInFlight() : BytesInUse();
+  const std::string append = (drops ? "the newest item of the append has " : "the append has ") +
+                             std::to_string(bytes) + " bytes";
   const std::string holds =
       std::to_string(kept) + (drops ? " are in flight, which are never dropped: acknowledge what "
                                       "was popped"
@@ -106,28 +140,28 @@ std::string QueueImpl::DescribeFull(std::uint64_t bytes) const {
   const std::string own =
       Name() + " may hold " + std::to_string(options_.bytes_max) + " bytes (max_total_bytes), ";
   const std::string too_much = "; append less at once, or raise the limit";
-  if (bytes > options_.bytes_max) return own + append + too_much;
-  if (options_.budget == nullptr || kept + bytes > options_.bytes_max)
-    return own + "of which " + holds + "; " + append;
+  if (!drops && bytes > options_.bytes_max) return own + append + too_much;
+  const bool own_is_full = drops ? !FitsBeside(kept, bytes, options_.bytes_max)
+                                 : kept + bytes > options_.bytes_max;
+  if (options_.budget == nullptr || own_is_full) return own + "of which " + holds + "; " + append;
   const QueueBudget& budget = *options_.budget;
-  const std::uint64_t all = budget.bytes();
-  const std::uint64_t others = all - std::min(all, budget_bytes_);
   const std::string shared =
       "the QueueBudget of " + Name() + " is of " + std::to_string(budget.bytes_max()) + " bytes, ";
-  if (bytes > budget.bytes_max()) return shared + append + too_much;
+  if (!drops && bytes > budget.bytes_max()) return shared + append + too_much;
   const std::string rest =
       drops && kept == 0 ? " (they are not dropped for this one)" : "; of this one's, " + holds;
-  return shared + "of which other queues hold " + std::to_string(others) + rest + "; " + append;
+  return shared + "of which other queues hold " + std::to_string(BytesOfOthers()) + rest + "; " +
+         append;
 }
 
-Status QueueImpl::WaitForRoom(std::uint64_t bytes, const InterruptCheck& interrupted) {
+Status QueueImpl::WaitForRoom(const AppendSize& size, const InterruptCheck& interrupted) {
   const auto begun = Clock::now();
   room_waiters_.fetch_add(1);
   Status status;
-  while (status.ok() && !HasRoom(bytes, /*droppable=*/false)) {
+  while (status.ok() && !HasRoom(size.bytes)) {
     const auto now = Clock::now();
     if (options_.block_timeout.has_value() && now - begun >= *options_.block_timeout) {
-      status = QuotaFault(DescribeFull(bytes) + "; nobody made room in time; nothing was appended");
+      status = QuotaFault(DescribeFull(size) + "; nobody made room in time; nothing was appended");
       break;
     }
     auto until = now + kInterruptInterval;
@@ -142,17 +176,21 @@ Status QueueImpl::WaitForRoom(std::uint64_t bytes, const InterruptCheck& interru
   return status;
 }
 
-Status QueueImpl::MakeRoom(std::uint64_t bytes, const InterruptCheck& interrupted,
-                           ReadReport* report) {
-  if (HasRoom(bytes, /*droppable=*/false)) return Status::Ok();
-  const bool fits = bytes <= options_.bytes_max &&
-                    (options_.budget == nullptr || bytes <= options_.budget->bytes_max());
-  if (fits && options_.overflow == OverflowPolicy::kBlock) return WaitForRoom(bytes, interrupted);
-  const bool drops = options_.overflow == OverflowPolicy::kDropOldest;
-  if (!fits || !drops || !HasRoom(bytes, /*droppable=*/true)) {
-    return QuotaFault(DescribeFull(bytes) + "; nothing was appended");
+Result<bool> QueueImpl::MakeRoom(const AppendSize& size, const InterruptCheck& interrupted,
+                                 ReadReport* report) {
+  if (HasRoom(size.bytes)) return true;
+  const bool fits = size.bytes <= options_.bytes_max &&
+                    (options_.budget == nullptr || size.bytes <= options_.budget->bytes_max());
+  if (fits && options_.overflow == OverflowPolicy::kBlock) {
+    TOPICDB_RETURN_IF_ERROR(WaitForRoom(size, interrupted));
+    return true;
   }
-  return DropOldest(bytes, report);
+  const bool drops = options_.overflow == OverflowPolicy::kDropOldest;
+  if (!drops || !HasRoomForNewest(size.newest_bytes)) {
+    return QuotaFault(DescribeFull(size) + "; nothing was appended");
+  }
+  TOPICDB_RETURN_IF_ERROR(DropOldest(size.bytes, report));
+  return HasRoom(size.bytes);
 }
 
 Status QueueImpl::ReserveSequences(std::uint64_t count) {
@@ -219,24 +257,32 @@ Status QueueImpl::ChooseLog(std::uint64_t bytes, Durability durability, ReadRepo
   return MoveToMemory(report);
 }
 
+AppendSize QueueImpl::SizeOf(std::span<const std::string_view> items) const {
+  AppendSize size;
+  for (const std::string_view item : items) size.bytes += log().ItemBytes(item);
+  size.bytes += kFrameBytesMax * (1 + size.bytes / kFrameBodyBytes);
+  size.newest_bytes = log().ItemBytes(items.back()) + kFrameBytesMax;
+  return size;
+}
+
 Result<std::uint64_t> QueueImpl::AppendLocked(std::span<const std::string_view> items,
                                               bool memory_is_high,
                                               const InterruptCheck& interrupted,
                                               Durability* durability, ReadReport* report) {
-  std::uint64_t bytes = 0;
-  for (const std::string_view item : items) bytes += log().ItemBytes(item);
-  bytes += kFrameBytesMax * (1 + bytes / kFrameBodyBytes);
-  TOPICDB_RETURN_IF_ERROR(MakeRoom(bytes, interrupted, report));
+  const AppendSize size = SizeOf(items);
+  TOPICDB_ASSIGN_OR_RETURN(const bool fits, MakeRoom(size, interrupted, report));
   TOPICDB_RETURN_IF_ERROR(ReserveSequences(items.size()));
-  TOPICDB_RETURN_IF_ERROR(ChooseLog(bytes, *durability, report));
+  TOPICDB_RETURN_IF_ERROR(ChooseLog(size.bytes, *durability, report));
   if (memory_ != nullptr) *durability = Durability::kNone;
   TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t first,
                            log().Append(items, *durability >= Durability::kOs));
   free_at_.store(log().free_at(), std::memory_order_release);
+  if (!fits) TrimToLimit(report);
   if (memory_is_high) {
     ForEachConsumer([&](Consumer& consumer) {
       // The append is done, so an error is ignored: what cannot be dropped now stays.
-      consumer.DropOldest(bytes, DropReason::kMemory, report).IgnoreError();
+      consumer.DropOldest(size.bytes, DropReason::kMemory, /*keeps_newest=*/true, report)
+          .IgnoreError();
     });
   }
   return first;

@@ -27,6 +27,12 @@
 
 namespace topicdb {
 
+// What an append asks of the limits. The numbers are upper bounds.
+struct AppendSize {
+  std::uint64_t bytes = 0;         // of all its items, as they will be stored
+  std::uint64_t newest_bytes = 0;  // of its last item
+};
+
 // A buffer queue. It owns the log, the files and the thread of the keeper, which writes out, fsyncs
 // and frees what calls have left to it. The handles of the queue and of its cursors share it.
 // Thread-safe once it is open.
@@ -100,22 +106,34 @@ class QueueImpl {
   Result<std::uint64_t> AppendLocked(std::span<const std::string_view> items, bool memory_is_high,
                                      const InterruptCheck& interrupted, Durability* durability,
                                      ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
-  // Makes room for `bytes` more, by the overflow policy. Returns kQuota if there is none. A wait
-  // for room may also end with kClosed or kInterrupted.
-  Status MakeRoom(std::uint64_t bytes, const InterruptCheck& interrupted, ReadReport* report)
-      TOPICDB_REQUIRES(append_mutex_);
+  // Returns how large the append of these items is.
+  AppendSize SizeOf(std::span<const std::string_view> items) const TOPICDB_REQUIRES(append_mutex_);
+  // Makes room for an append, by the overflow policy. Returns whether all of it fits: if not, the
+  // caller must call TrimToLimit once it is done. Returns kQuota if there is no room. A wait for
+  // room may also end with kClosed or kInterrupted.
+  Result<bool> MakeRoom(const AppendSize& size, const InterruptCheck& interrupted,
+                        ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   // Returns how many bytes one cursor may leave unacknowledged.
   std::uint64_t BytesAllowed() const TOPICDB_REQUIRES(append_mutex_);
-  // Returns whether `bytes` more are within the limit. With `droppable`, returns whether they would
-  // be once all waiting items are dropped.
-  bool HasRoom(std::uint64_t bytes, bool droppable) const TOPICDB_REQUIRES(append_mutex_);
-  // Returns a text that says which limit leaves no room for `bytes` more, and what takes the room.
-  std::string DescribeFull(std::uint64_t bytes) const TOPICDB_REQUIRES(append_mutex_);
+  // Returns the bytes that other queues hold of the shared budget.
+  std::uint64_t BytesOfOthers() const TOPICDB_REQUIRES(append_mutex_);
+  // Returns the most bytes that a cursor has in flight.
+  std::uint64_t BytesInFlight() const TOPICDB_REQUIRES(append_mutex_);
+  // Returns whether `bytes` more are within the limit.
+  bool HasRoom(std::uint64_t bytes) const TOPICDB_REQUIRES(append_mutex_);
+  // Returns whether the newest item of an append could stay if everything went that may be dropped.
+  // It could if nothing would be left beside it, however large it is.
+  bool HasRoomForNewest(std::uint64_t newest_bytes) const TOPICDB_REQUIRES(append_mutex_);
+  // Returns a text that says which limit leaves no room for an append, and what takes the room.
+  std::string DescribeFull(const AppendSize& size) const TOPICDB_REQUIRES(append_mutex_);
   // Drops the oldest waiting items of each cursor that has no room for `bytes` more.
   Status DropOldest(std::uint64_t bytes, ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
-  // Waits until there is room for `bytes` more. Returns kQuota after block_timeout, kClosed or
+  // Drops the oldest waiting items of each cursor that has more than the limit allows, but never
+  // the newest item. Ignores errors: what cannot be dropped now goes with a later append.
+  void TrimToLimit(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
+  // Waits until there is room for an append. Returns kQuota after block_timeout, kClosed or
   // kInterrupted.
-  Status WaitForRoom(std::uint64_t bytes, const InterruptCheck& interrupted)
+  Status WaitForRoom(const AppendSize& size, const InterruptCheck& interrupted)
       TOPICDB_REQUIRES(append_mutex_);
   // kOffload, kVolatile: moves the items in memory to disk if `bytes` more do not fit there or must
   // be durable. Goes back to memory once no item is left.

@@ -65,16 +65,18 @@ class Queue(Consumer, Closing):
         - ``max_total_bytes``: the most bytes, with headers, that one cursor has not acknowledged.
         - ``item_bytes_max``: a longer item is refused; the default is MQTT's longest payload.
         - ``budget``: a limit that several queues share.
-        - ``overflow``: what an append does that would exceed a limit: ``"drop_oldest"`` (never
-          items in flight), ``"reject"`` (QuotaError), ``"block"`` (waits up to ``block_timeout``
-          seconds, None: for ever, then QuotaError).
+        - ``overflow``: what an append does that would exceed a limit: ``"drop_oldest"`` (it is
+          taken, and the oldest items go, at last its own; never its newest item, nor items in
+          flight), ``"reject"`` (QuotaError), ``"block"`` (waits up to ``block_timeout`` seconds,
+          None: for ever, then QuotaError).
         - ``durability``: of appends that name none: ``"none"`` (written within ``flush_interval``
           seconds), ``"os"`` (survives kill -9), ``"disk"`` (fsynced).
         - ``flush_interval``: after how many seconds items of ``"none"`` and acknowledgements are
           handed to the operating system.
         - ``sync_interval``: after how many seconds items are fsynced; None: only for ``"disk"``.
         - ``drop_if_highmem``: while the system is short of memory (less than a fifth is available,
-          or the function says so), an append drops as many bytes of the oldest items as it adds.
+          or the function says so), an append drops as many bytes of the oldest items as it adds,
+          but never its newest item.
         - ``on_drop``: called with each ``Drop``, by the thread in which it happens.
         - ``directory_mode``: permissions of the directory when this call makes it, as in
           ``topicdb.open``.
@@ -129,6 +131,9 @@ class Queue(Consumer, Closing):
 
         ``durability`` None: that of ``open``. Returns the numbers of the items and the durability
         that was reached.
+
+        With ``overflow="drop_oldest"`` it may drop older items, and of more than the queue may
+        hold also its own, except the newest; ``on_drop`` gets their numbers.
 
         Raises TypeError or ValueError, naming the item; QuotaError if there is no room;
         StorageError. Then nothing was added.

@@ -158,7 +158,7 @@ TEST_F(ConsumerTest, DropsTheOldestThatWaitButNothingInFlight) {
   AppendEach({"a", "b", "c", "d"});
   Pop({2});
   Nack(2, 1);
-  ASSERT_TRUE(consumer_.DropOldest(kOne + 1, DropReason::kOverflow, &report_).ok());
+  ASSERT_TRUE(consumer_.DropOldest(kOne + 1, DropReason::kOverflow, /*keeps_newest=*/false, &report_).ok());
   ASSERT_EQ(report_.drops.size(), 1U) << "drops that follow each other are told together";
   EXPECT_EQ(report_.drops[0].reason, DropReason::kOverflow);
   EXPECT_EQ(report_.drops[0].cursor, "main");
@@ -170,6 +170,36 @@ TEST_F(ConsumerTest, DropsTheOldestThatWaitButNothingInFlight) {
   EXPECT_EQ(stats.dropped_bytes[overflow], 2 * kOne);
   EXPECT_EQ(stats.low_water, 1U);
   EXPECT_EQ(ItemsOf(Pop()), (Items{"d"}));
+}
+
+TEST_F(ConsumerTest, TheNewestItemCanBeKept) {
+  Append({"a", "b", "c"});
+  AppendEach({"d", "e"});
+  Pop({2});
+  EXPECT_TRUE(Nack(1, 2));
+  const auto drop = [&] {
+    return consumer_.DropOldest(1'000, DropReason::kOverflow, /*keeps_newest=*/true, &report_);
+  };
+  ASSERT_TRUE(drop().ok());
+  EXPECT_EQ(consumer_.stats().waiting, 1U);
+  ASSERT_TRUE(drop().ok());
+  EXPECT_EQ(ItemsOf(Pop()), (Items{"e"}));
+  EXPECT_EQ(consumer_.stats().dropped_items[static_cast<std::size_t>(DropReason::kOverflow)], 4U);
+  ASSERT_TRUE(drop().ok()) << "nothing waits";
+}
+
+TEST_F(ConsumerTest, DropsOfAnotherCursorAreToldApart) {
+  AppendEach({"a", "b"});
+  Consumer other{"other", 2};
+  ASSERT_TRUE(other.Attach(log_, /*moved=*/true, &report_).ok());
+  for (Consumer* const consumer : {&consumer_, &other}) {
+    ASSERT_TRUE(consumer->DropOldest(1, DropReason::kOverflow, /*keeps_newest=*/false, &report_).ok());
+  }
+  ASSERT_EQ(report_.drops.size(), 2U) << "the second begins where the first ends";
+  EXPECT_EQ(report_.drops[0].cursor, "main");
+  EXPECT_EQ(report_.drops[0].items, (SequenceRange{1, 1}));
+  EXPECT_EQ(report_.drops[1].cursor, "other");
+  EXPECT_EQ(report_.drops[1].items, (SequenceRange{2, 1}));
 }
 
 TEST_F(ConsumerTest, PurgeDropsAllThatThereIs) {

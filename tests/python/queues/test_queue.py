@@ -299,13 +299,70 @@ class TestOverload:
     def test_an_append_that_cannot_fit_drops_nothing(self, path: Path) -> None:
         with topicdb.Queue.open(path, max_total_bytes=1000) as queue:
             queue.append(numbered(0, 4, 100))
-            with pytest.raises(topicdb.QuotaError, match="1000 bytes"):
-                queue.append([b"x" * 2000])
             kept = queue.pop()
-            with pytest.raises(topicdb.QuotaError, match="in flight"):
-                queue.append([b"x" * 800])
+            for size in (800, 2000):
+                with pytest.raises(topicdb.QuotaError, match=r"1000 bytes.*in flight.*newest item"):
+                    queue.append([b"x" * size])
             queue.nack(kept.ref)
             assert drain(queue) == numbered(0, 4, 100)
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_an_append_above_the_limit_is_taken_and_trimmed(self, path: Path, mode: str) -> None:
+        drops: list[Drop] = []
+        with open_queue(path, mode, max_total_bytes=1000, on_drop=drops.append) as queue:
+            queue.append(numbered(0, 5, 100))
+            receipt = queue.append(numbered(5, 45, 100))
+            assert receipt.sequences == range(6, 46)
+            assert queue.bytes <= 1000
+            assert {(drop.reason, drop.cursor) for drop in drops} == {("overflow", "default")}
+            left = drain(queue)
+            assert left == numbered(45 - len(left), 45, 100) and len(left) == 9
+            gone = [n for drop in drops for n in drop.sequences]
+            assert gone == list(range(1, 46 - len(left)))
+            stats = queue.stats().cursors["default"]
+            assert stats.dropped_items["overflow"] == len(gone)
+            assert stats.dropped_bytes["overflow"] == sum(drop.bytes for drop in drops)
+            assert queue.append([b"next"]).sequences == range(46, 47)
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_at_least_one_item_stays(self, path: Path, mode: str) -> None:
+        with open_queue(path, mode, max_total_bytes=1000) as queue:
+            queue.append(numbered(0, 4, 100))
+            queue.append([b"a" * 3000, b"b" * 2000])
+            assert len(queue) == 1 and queue.overflow > 0
+            assert queue.peek() == b"b" * 2000
+            queue.append([b"small"])  # the large one goes, as it is the oldest
+            assert drain(queue) == [b"small"]
+            queue.append([b"c" * 2000])
+            kept = queue.pop()
+            assert kept.items == [b"c" * 2000]
+            with pytest.raises(topicdb.QuotaError, match="in flight"):
+                queue.append([b"d"])
+            queue.ack(kept.ref)
+            queue.append([b"d"])
+            assert drain(queue) == [b"d"]
+
+    def test_each_cursor_is_trimmed(self, path: Path) -> None:
+        """A cursor with items in flight keeps fewer of those that wait."""
+        with topicdb.Queue.open(path, max_total_bytes=2000) as queue:
+            slow = queue.cursor("slow")
+            queue.append(numbered(0, 5, 100))
+            held = slow.pop()
+            queue.append(numbered(5, 50, 100))
+            assert queue.bytes <= 2000
+            fast_left, slow_left = drain(queue), drain(slow)
+            assert fast_left == numbered(50 - len(fast_left), 50, 100)
+            assert slow_left == numbered(50 - len(slow_left), 50, 100)
+            assert len(fast_left) > len(slow_left) > 5
+            slow.nack(held.ref)
+            assert drain(slow) == numbered(0, 5, 100)
+
+    def test_what_was_trimmed_stays_gone_when_it_is_reopened(self, path: Path) -> None:
+        with topicdb.Queue.open(path, max_total_bytes=1000, segment_bytes=4096) as queue:
+            queue.append(numbered(0, 100, 100))
+            left = len(queue)
+        with topicdb.Queue.open(path) as queue:
+            assert drain(queue) == numbered(100 - left, 100, 100)
 
     def test_reject(self, path: Path) -> None:
         with topicdb.Queue.open(path, max_total_bytes=1000, overflow="reject") as queue:
@@ -387,10 +444,27 @@ class TestOverload:
             assert ("in flight" in str(caught.value)) == (overflow == "drop_oldest")
             assert "other queues hold 0" in str(caught.value)
             one.ack(ref)
+            if overflow == "drop_oldest":  # one item may be larger
+                small.append([b"z" * 400, b"z" * 500])
+                ref = small.pop().ref
             with pytest.raises(topicdb.QuotaError, match=r"100 bytes \(max_total_bytes\)"):
                 small.append([b"z" * 500])
             two.append([b"y" * 500])
             assert (len(one), len(two)) == (0, 1)
+
+    def test_a_budget_takes_one_item_that_is_larger_than_it(self, path: Path) -> None:
+        budget = topicdb.QueueBudget(1000)
+        path.mkdir()
+        one = topicdb.Queue.open(path / "1", budget=budget)
+        two = topicdb.Queue.open(path / "2", budget=budget)
+        with one, two:
+            one.append([b"a" * 2000, b"b" * 1500])
+            assert (len(one), one.peek()) == (1, b"b" * 1500) and budget.bytes == one.bytes
+            with pytest.raises(topicdb.QuotaError, match="other queues hold"):
+                two.append([b"small"])
+            one.append([b"small"])
+            two.append([b"small"] * 300)
+            assert len(one) == 1 and len(two) > 10 and budget.bytes <= 1000
 
     def test_what_no_waiting_makes_fit_is_refused_at_once(self, path: Path) -> None:
         with (

@@ -140,7 +140,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 class LimitedMachine(QueueMachine):
-    """A queue with little room: the oldest items go, and items in flight stay."""
+    """A queue with little room: the oldest items go; those in flight and the newest one stay."""
 
     overflow = "drop_oldest"
 
@@ -163,6 +163,8 @@ class LimitedMachine(QueueMachine):
             assert self.drops == [] and self.queue.stats() == before
             assert self.needed(items) > LIMIT
             return
+        assert receipt.sequences == self.model.append(items)
+        after = self.queue.stats()
         for name, cursor in self.model.cursors.items():
             dropped = [n for d in self.drops if d.cursor == name for n in d.sequences]
             if dropped:
@@ -173,19 +175,22 @@ class LimitedMachine(QueueMachine):
                 )
                 assert left + len(last) + ITEM_BYTES_MAX + stored_bytes(items) > LIMIT
             assert not cursor.in_flight.intersection(dropped)
+            assert not items or receipt.sequences[-1] not in dropped
             self.model.drop(name, dropped)
-        assert receipt.sequences == self.model.append(items)
-        assert self.queue.bytes <= LIMIT
+            is_alone = not cursor.in_flight and len(self.model.waiting(name)) == 1
+            assert after.cursors[name].bytes <= LIMIT or is_alone
 
     def needed(self, items: list[bytes]) -> int:
         """Returns how many bytes, at most, the queue would have with what it may not drop."""
         most = 0
+        drops = self.overflow == "drop_oldest"
         for name, cursor in self.model.cursors.items():
             kept = set(cursor.in_flight)
-            if self.overflow != "drop_oldest":
+            if not drops:
                 kept.update(self.model.waiting(name))
             most = max(most, stored_bytes([self.model.items[n] for n in kept]))
-        return most + stored_bytes(items)
+        assert most > 0 or not drops, "an append is taken while nothing is in flight"
+        return most + stored_bytes(items[-1:] if drops else items)
 
 
 def stored_bytes(items: list[bytes]) -> int:
