@@ -11,7 +11,6 @@ from typing import Any, Literal
 import topicdb
 from crash.programs import Checker, Crash, Mark
 
-SETTINGS: dict[str, Any] = {"segment_bytes": 4096, "flush_interval": 0.005}
 STEPS = 120
 NEVER = 1 << 60
 
@@ -28,11 +27,16 @@ class QueueProgram:
 
     ignore: Sequence[str] = ()
     clock_ahead_s: int = 0
+    segment_bytes: int = 4096
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"segment_bytes": self.segment_bytes, "flush_interval": 0.005}
 
     def run(self, root: Path, seed: int, mark: Mark) -> None:
         chance = random.Random(seed)
         mark({"creates": True})
-        queue = topicdb.Queue.open(root / "queue", **SETTINGS)
+        queue = topicdb.Queue.open(root / "queue", **self.settings)
         mark({"open": True})
         number = 0
         for step in range(STEPS):
@@ -51,12 +55,12 @@ class QueueProgram:
             if step % 40 == 30:
                 queue.close()
                 mark({"safe": True})
-                queue = topicdb.Queue.open(root / "queue", **SETTINGS)
+                queue = topicdb.Queue.open(root / "queue", **self.settings)
         queue.close()
         mark({"safe": True})
 
     def checker(self, marks: list[dict[str, Any]]) -> Checker:
-        return QueueChecker(marks)
+        return QueueChecker(marks, self.settings)
 
 
 def _consume(queue: topicdb.Queue, chance: random.Random, mark: Mark) -> None:
@@ -100,7 +104,8 @@ class _Past:
 class QueueChecker:
     """Checks states of one trace."""
 
-    def __init__(self, marks: list[dict[str, Any]]) -> None:
+    def __init__(self, marks: list[dict[str, Any]], settings: dict[str, Any]) -> None:
+        self._settings = settings
         self._past = _Past()
         for at, mark in enumerate(marks):
             self._read(at, mark)
@@ -127,7 +132,7 @@ class QueueChecker:
         path = crash.directory / "queue"
         if self._past.created < crash.marks:
             assert (path / "QUEUE").exists(), "the queue is gone"
-        with topicdb.Queue.open(path, **SETTINGS) as queue:
+        with topicdb.Queue.open(path, **self._settings) as queue:
             popped = queue.pop(1_000_000, 1 << 40)
             numbers = [_number(one) for one in popped.items]
             damage = queue.stats().damage
@@ -140,7 +145,7 @@ class QueueChecker:
                 (one.last for one in self._past.appends if one.ended < crash.marks), default=0
             )
             assert after > last, f"number {after} was used, as {last} was"
-        with topicdb.Queue.open(path, **SETTINGS) as queue:
+        with topicdb.Queue.open(path, **self._settings) as queue:
             again = [_number(one) for one in queue.pop(1_000_000, 1 << 40).items]
             assert again == [*numbers, -1], "it is not the same when it is reopened"
 
@@ -182,3 +187,4 @@ class QueueChecker:
 
 
 disk = QueueProgram()
+small_segments = QueueProgram(segment_bytes=256)

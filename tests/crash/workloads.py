@@ -269,4 +269,5 @@ ALL = (
     "crash.workloads:columnar_bulk_load",
     "crash.workloads:skipstream_bulk_load",
     "crash.queue_program:disk",
+    "crash.queue_program:small_segments",
 )

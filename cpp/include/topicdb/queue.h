@@ -93,8 +93,8 @@ struct QueueOptions {
   // Absent: the format of the directory, or TopicDB's own for a new one. kReplayq is for
   // QueueMode::kDisk only.
   std::optional<QueueFormat> format;
-  // A segment file is closed at this many bytes, and another begun. kOffload: the bytes that are
-  // kept in memory. The default is that of EMQX's Kafka producers.
+  // A segment file is closed at this many bytes, at least 256, and another begun. kOffload: the
+  // bytes that are kept in memory. The default is that of EMQX's Kafka producers.
   std::uint64_t segment_bytes = std::uint64_t{10} << 20;
   // The most bytes, with headers, that one cursor has not acknowledged. Only kDropOldest exceeds
   // it, by one item that alone is larger. The default is replayq's.

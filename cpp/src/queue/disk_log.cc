@@ -93,7 +93,9 @@ class DiskLogReader : public QueueLogReader {
       return std::optional(Lose(std::max(sequence, state_.identity.first_sequence),
                                 state_.end.sequence, "is missing"));
     }
-    reader_.emplace(std::move(file).value(), log_.format(), state_.identity);
+    const std::uint64_t size = std::max(log_.segment_bytes(), state_.end.offset);
+    reader_.emplace(std::move(file).value(), log_.format(), state_.identity,
+                    std::min<std::uint64_t>(SegmentReader::kWindowBytes, size));
     return std::optional<ReadEvent>();
   }
 

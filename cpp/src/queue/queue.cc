@@ -10,7 +10,7 @@ namespace topicdb {
 
 namespace {
 constexpr std::chrono::milliseconds kInterruptInterval{50};
-constexpr std::uint64_t kSegmentBytesMin = 4'096;
+constexpr std::uint64_t kSegmentBytesMin = 256;  // the header and the footer have 64 each
 constexpr std::uint64_t kItemBytesMax = 0xffffffff - (std::uint64_t{2} << 20);
 
 // A forked child must not destroy the queue: its threads are not there, and its locks may be in any
@@ -97,8 +97,8 @@ Status CheckOptions(const std::string& path, const QueueOptions& options) {
     return InvalidArgument("format=\"replayq\" takes mode=\"disk\" only");
   }
   if (options.segment_bytes < kSegmentBytesMin) {
-    return InvalidArgument("segment_bytes must be at least 4096, got " +
-                           std::to_string(options.segment_bytes));
+    return InvalidArgument("segment_bytes must be at least " + std::to_string(kSegmentBytesMin) +
+                           ", got " + std::to_string(options.segment_bytes));
   }
   if (options.bytes_max == 0) return InvalidArgument("max_total_bytes must be at least 1");
   if (options.item_bytes_max > kItemBytesMax) {
@@ -321,10 +321,9 @@ Result<QueueStats> QueueImpl::GetStats() {
     stats.bytes = BytesInUse();
     stats.on_disk = memory_ == nullptr;
     if (disk_ != nullptr) {
-      for (const SegmentState& segment : disk_->segments().Segments()) {
-        ++stats.segments;
-        stats.disk_bytes += segment.end.offset;
-      }
+      const LogFiles files = disk_->segments().CountFiles();
+      stats.segments = files.count;
+      stats.disk_bytes = files.bytes;
     }
     ForEachConsumer([&](const Consumer& consumer) { stats.cursors.push_back(consumer.stats()); });
   }

@@ -13,6 +13,9 @@ constexpr std::uint64_t kSequencesReserved = std::uint64_t{1} << 20;
 // The most bytes that a frame has besides its items: its header and padding.
 constexpr std::uint64_t kFrameBytesMax = 40;
 constexpr std::uint64_t kFrameBodyBytes = std::uint64_t{1} << 20;
+// A queue keeps at most about this many sealed files open for an fsync; see files_to_sync. Segments
+// of the default size do not come that far, since the default limit is less than so many of them.
+constexpr std::size_t kFilesToSyncMax = 256;
 
 // Returns whether an item of `bytes` may be kept beside what is `held` of a limit already. An item
 // that is alone may have any size.
@@ -302,10 +305,12 @@ Result<QueueReceipt> QueueImpl::Append(std::span<const std::string_view> items,
   }
   const bool memory_is_high = options_.memory_is_high != nullptr && options_.memory_is_high();
   ReadReport report;
+  bool has_many_files = false;
   const Result<std::uint64_t> first = [&] {
     const MutexLock lock(append_mutex_);
     auto appended = AppendLocked(items, memory_is_high, interrupted, &durability, &report);
     UpdateBudget();
+    has_many_files = memory_ == nullptr && disk_->segments().files_to_sync() > kFilesToSyncMax;
     return appended;
   }();
   if (!report.drops.empty()) FreeSoon(LowWater());
@@ -315,7 +320,13 @@ Result<QueueReceipt> QueueImpl::Append(std::span<const std::string_view> items,
                ? first.status().WithContext("nothing was appended")
                : first.status();
   NotifyItems();
-  if (durability == Durability::kDisk) TOPICDB_RETURN_IF_ERROR(SyncAppended());
+  if (durability == Durability::kDisk) {
+    TOPICDB_RETURN_IF_ERROR(SyncAppended());
+  } else if (has_many_files) {
+    // Without descriptors nothing could be appended any more. If this fails, the append has still
+    // what it asked for; the queue refuses the next one.
+    SyncAppended().IgnoreError();
+  }
   if (durability == Durability::kNone || options_.sync_interval.has_value()) WakeKeeper();
   return QueueReceipt{{*first, items.size()}, durability};
 }

@@ -71,7 +71,8 @@ Status QueueImpl::OpenFiles(ReadReport* report) {
     record.closed_end.reset();
     next += kSequencesSkipped;
   }
-  const SegmentLogOptions options{path_, &format, record.id, options_.segment_bytes};
+  const SegmentLogOptions options{path_, &format, record.id, options_.segment_bytes,
+                                  /*durable=*/options_.mode != QueueMode::kVolatile};
   TOPICDB_ASSIGN_OR_RETURN(auto segments,
                            SegmentLog::Open(options, record.closed_end, next, &report->damage));
   disk_ = std::make_shared<DiskLog>(std::move(segments));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "base/file/files.h"
@@ -18,7 +19,8 @@ Result<std::unique_ptr<SegmentLog>> SegmentLog::Open(const SegmentLogOptions& op
   std::unique_ptr<SegmentLog> log(new SegmentLog(options));
   const MutexLock lock(log->mutex_);
   damage->insert(damage->end(), found.damage.begin(), found.damage.end());
-  log->segments_ = std::move(found.segments);
+  log->segments_.assign(std::make_move_iterator(found.segments.begin()),
+                        std::make_move_iterator(found.segments.end()));
   log->next_number_ = found.next_number;
   log->previous_end_ = found.previous_end;
   log->next_sequence_ = std::max(next_sequence, found.previous_end);
@@ -61,9 +63,17 @@ Status SegmentLog::SealLast() {
   TOPICDB_RETURN_IF_ERROR(writer_->Seal());
   segments_.back().sealed = true;
   UpdateFreeAt();
-  unsynced_.emplace(writer_->identity().number, writer_->file());
+  if (options_.durable &&
+      unsynced_.emplace(writer_->identity().number, writer_->file()).second) {
+    ++files_to_sync_;
+  }
   writer_.reset();
   return Status::Ok();
+}
+
+SegmentLog::UnsyncedFiles::iterator SegmentLog::Forget(UnsyncedFiles::iterator file) {
+  if (file->second != nullptr) --files_to_sync_;
+  return unsynced_.erase(file);
 }
 
 Status SegmentLog::PrepareWriter() {
@@ -110,7 +120,10 @@ Status SegmentLog::Sync() {
   names_synced_before_ = std::max(names_synced_before_, next_number);
   // The growing file stays. If its segment was sealed meanwhile, bytes may have been written there
   // after the fsync began.
-  for (const auto& [number, file] : sealed) unsynced_.erase(number);
+  for (const auto& [number, file] : sealed) {
+    // It may have been freed meanwhile.
+    if (const auto found = unsynced_.find(number); found != unsynced_.end()) Forget(found);
+  }
   return Status::Ok();
 }
 
@@ -140,7 +153,9 @@ std::vector<std::string> SegmentLog::Detach(std::uint64_t sequence) {
   segments_.erase(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(paths.size()));
   // A file that stays open keeps its space when it is removed.
   const std::uint64_t kept = segments_.empty() ? next_number_ : segments_.front().identity.number;
-  unsynced_.erase(unsynced_.begin(), unsynced_.lower_bound(kept));
+  for (auto file = unsynced_.begin(); file != unsynced_.end() && file->first < kept;) {
+    file = Forget(file);
+  }
   UpdateFreeAt();
   return paths;
 }
@@ -215,7 +230,14 @@ std::uint64_t SegmentLog::end_items() const {
 
 std::vector<SegmentState> SegmentLog::Segments() const {
   const MutexLock lock(mutex_);
-  return segments_;
+  return {segments_.begin(), segments_.end()};
+}
+
+LogFiles SegmentLog::CountFiles() const {
+  const MutexLock lock(mutex_);
+  LogFiles files{segments_.size(), 0};
+  for (const SegmentState& state : segments_) files.bytes += state.end.offset;
+  return files;
 }
 
 Result<std::optional<SegmentState>> SegmentLog::Find(std::uint64_t sequence) {

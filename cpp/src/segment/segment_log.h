@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,12 @@
 #include "segment/segment_writer.h"
 
 namespace topicdb {
+
+// How many segment files a log has, and their bytes up to the end of the last item of each.
+struct LogFiles {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+};
 
 // Appends items to the segment files of a directory, and frees whole segments. A DiskLog owns it.
 // Thread-safe. mutex_ is held while files are written, but never while they are synced.
@@ -69,10 +76,15 @@ class SegmentLog {
   std::uint64_t end_items() const TOPICDB_EXCLUDES(mutex_);
   // Returns the segments as they are now, by number.
   std::vector<SegmentState> Segments() const TOPICDB_EXCLUDES(mutex_);
+  LogFiles CountFiles() const TOPICDB_EXCLUDES(mutex_);
+  // Returns how many sealed files stay open until Sync has covered them: an error of the file system
+  // reaches only a file that was open when it happened.
+  std::size_t files_to_sync() const { return files_to_sync_.load(std::memory_order_relaxed); }
   // Returns the first segment with an item of this number or a greater one, or nothing if there is
   // none. Writes out what is buffered for that segment.
   Result<std::optional<SegmentState>> Find(std::uint64_t sequence) TOPICDB_EXCLUDES(mutex_);
   const SegmentFormat& format() const { return *options_.format; }
+  std::uint64_t segment_bytes() const { return options_.segment_bytes; }
 
  private:
   // The files of sealed segments that may hold bytes that no fsync has covered, by number. A file
@@ -94,10 +106,12 @@ class SegmentLog {
   std::uint64_t ItemsAtEnd() const TOPICDB_REQUIRES(mutex_);
   // Sets free_at_ after the first segment has changed.
   void UpdateFreeAt() TOPICDB_REQUIRES(mutex_);
+  // Takes a file out of unsynced_, and returns where the next one is.
+  UnsyncedFiles::iterator Forget(UnsyncedFiles::iterator file) TOPICDB_REQUIRES(mutex_);
 
   const SegmentLogOptions options_;
   mutable Mutex mutex_;
-  std::vector<SegmentState> segments_ TOPICDB_GUARDED_BY(mutex_);     // by number
+  std::deque<SegmentState> segments_ TOPICDB_GUARDED_BY(mutex_);      // by number
   std::unique_ptr<SegmentWriter> writer_ TOPICDB_GUARDED_BY(mutex_);  // of the last, unless sealed
   UnsyncedFiles unsynced_ TOPICDB_GUARDED_BY(mutex_);
   std::uint64_t next_sequence_ TOPICDB_GUARDED_BY(mutex_) = 1;
@@ -108,6 +122,7 @@ class SegmentLog {
   std::uint64_t freed_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::uint64_t freed_items_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::atomic<std::uint64_t> free_at_{UINT64_MAX};
+  std::atomic<std::size_t> files_to_sync_{0};  // how many of unsynced_ are open
 };
 
 }  // namespace topicdb

@@ -5,10 +5,11 @@
 namespace topicdb {
 
 SegmentReader::SegmentReader(std::shared_ptr<const File> file, const SegmentFormat& format,
-                             const SegmentIdentity& identity)
+                             const SegmentIdentity& identity, std::size_t window_bytes)
     : file_(std::move(file)),
       format_(format),
       identity_(identity),
+      window_bytes_(window_bytes),
       offset_(format.header_bytes()),
       sequence_(identity.first_sequence) {}
 
@@ -32,7 +33,7 @@ Status SegmentReader::Fill(std::size_t size, std::uint64_t limit_offset) {
                     offset_ - window_->offset <= window_->size &&
                     offset_ - window_->offset + size <= window_->capacity;
   if (!fits) {
-    auto next = std::make_shared<SegmentWindow>(std::max(size, kWindowBytes));
+    auto next = std::make_shared<SegmentWindow>(std::max(size, window_bytes_));
     next->offset = offset_;
     rest.copy(next->bytes.get(), rest.size());
     next->size = rest.size();

@@ -47,8 +47,10 @@ class SegmentReader {
  public:
   static constexpr std::size_t kWindowBytes = std::size_t{256} << 10;
 
+  // Reads `window_bytes` at a time, or a frame if that is larger. A small file needs no large
+  // window.
   SegmentReader(std::shared_ptr<const File> file, const SegmentFormat& format,
-                const SegmentIdentity& identity);
+                const SegmentIdentity& identity, std::size_t window_bytes = kWindowBytes);
 
   // Moves to a frame whose first item has the number `sequence`, or to the end.
   void Seek(std::uint64_t offset, std::uint64_t sequence);
@@ -83,6 +85,7 @@ class SegmentReader {
   const std::shared_ptr<const File> file_;
   const SegmentFormat& format_;
   const SegmentIdentity identity_;
+  const std::size_t window_bytes_;
   std::uint64_t offset_;
   std::uint64_t sequence_;
   std::shared_ptr<SegmentWindow> window_;

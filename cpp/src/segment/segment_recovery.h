@@ -47,6 +47,8 @@ struct SegmentLogOptions {
   const SegmentFormat* format = nullptr;
   QueueId queue_id{};
   std::uint64_t segment_bytes = 0;  // a segment with at least this many bytes is sealed
+  // Whether the files outlive the queue. If not, nobody syncs them.
+  bool durable = true;
 };
 
 // The segments of a log as they were found.

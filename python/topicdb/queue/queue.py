@@ -61,7 +61,8 @@ class Queue(Consumer, Closing):
         - ``format``: ``"replayq"`` keeps the files of EMQX's replayq, which can open them. It has
           one cursor and keeps acknowledgements in order only. For mode ``"disk"``. None: the format
           of the directory, or TopicDB's own for a new one.
-        - ``segment_bytes``: a segment file is closed at this many bytes (default 10 MiB).
+        - ``segment_bytes``: a segment file is closed at this many bytes, at least 256 (default 10
+          MiB).
         - ``max_total_bytes``: the most bytes, with headers, that one cursor has not acknowledged.
         - ``item_bytes_max``: a longer item is refused; the default is MQTT's longest payload.
         - ``budget``: a limit that several queues share.

@@ -81,6 +81,48 @@ TEST(QueueSync, FlushFsyncsItemsAndCursors) {
   EXPECT_NE(fsynced.back().find("default.cursor"), std::string::npos) << fsynced.back();
 }
 
+// Each sealed segment stays open until it is fsynced. The descriptors of a process are few.
+TEST(QueueSync, AnAppendFsyncsWhenManySegmentsAreOpen) {
+  const TestDirectory directory;
+  QueueOptions options;
+  options.segment_bytes = 256;
+  options.flush_interval = 1h;
+  const auto queue = OpenQueue(directory / "q", options);
+  std::size_t fsynced = 0;
+  {
+    const FsyncHook hook([&](const std::string& path) { fsynced += path.ends_with(".segment"); });
+    int appends = 0;
+    for (; fsynced == 0 && appends < 1'000; ++appends) Append(*queue, {std::string(200, 'x')});
+    EXPECT_GT(appends, 200);
+    EXPECT_LT(appends, 300);
+  }
+  EXPECT_GT(fsynced, 200U) << "all that were open";
+  EXPECT_EQ(Append(*queue, {"next"}).durability, Durability::kOs);
+}
+
+TEST(QueueSync, IfThatFsyncFailsTheAppendIsStoredAndTheNextOneIsRefused) {
+  const TestDirectory directory;
+  QueueOptions options;
+  options.segment_bytes = 256;
+  options.flush_interval = 1h;
+  const std::vector<std::string_view> items{"item"};
+  std::uint64_t stored = 0;
+  {
+    const auto queue = OpenQueue(directory / "q", options);
+    fsync_fails = true;
+    const std::string large(200, 'x');
+    const std::vector<std::string_view> filling{large};
+    Result<QueueReceipt> receipt = queue->Append(filling);
+    for (; receipt.ok() && stored < 1'000; receipt = queue->Append(filling)) ++stored;
+    fsync_fails = false;
+    EXPECT_EQ(receipt.status().code(), Code::kStorage);
+    EXPECT_EQ(queue->Append(items).status().code(), Code::kStorage);
+    EXPECT_EQ(queue->Close().code(), Code::kStorage);
+  }
+  const auto queue = OpenQueue(directory / "q", options);
+  EXPECT_EQ(Main(*queue)->GetStats()->waiting, stored) << "no power was lost";
+}
+
 // If the process ended between the two, the cursor would ask for items that are gone.
 TEST(QueueSync, FlushSavesTheCursorsBeforeItFreesSegments) {
   const TestDirectory directory;

@@ -140,6 +140,37 @@ TEST_F(SegmentLogTest, AfterAFailedFsyncAllSegmentsAreFsyncedAgain) {
   EXPECT_EQ(fsynced.size(), 3U);
 }
 
+TEST_F(SegmentLogTest, CountsTheFilesThatStayOpenForAnFsync) {
+  const auto log = OpenLog(std::nullopt, 1);
+  EXPECT_EQ(log->files_to_sync(), 0U);
+  for (int i = 0; log->Segments().size() < 5; ++i) AppendTo(*log, Numbered(i, i + 1));
+  EXPECT_EQ(log->files_to_sync(), 4U) << "the last one is not sealed";
+  ASSERT_TRUE(log->FreeBefore(log->Segments()[1].end.sequence).ok());
+  EXPECT_EQ(log->files_to_sync(), 2U);
+  ASSERT_TRUE(log->Sync().ok());
+  EXPECT_EQ(log->files_to_sync(), 0U);
+  ASSERT_TRUE(log->SkipTo(1'000).ok());
+  EXPECT_EQ(log->files_to_sync(), 1U);
+}
+
+TEST_F(SegmentLogTest, FilesThatDoNotOutliveTheQueueAreNotKeptOpen) {
+  SegmentLogOptions options = Options();
+  options.durable = false;
+  const auto log = SegmentLog::Open(options, std::nullopt, 1, &damage_).value();
+  for (int i = 0; log->Segments().size() < 5; ++i) AppendTo(*log, Numbered(i, i + 1));
+  EXPECT_EQ(log->files_to_sync(), 0U);
+}
+
+TEST_F(SegmentLogTest, CountsItsFiles) {
+  const auto log = OpenLog(std::nullopt, 1);
+  EXPECT_EQ(log->CountFiles().count, 0U);
+  for (int i = 0; i < 100; ++i) AppendTo(*log, Numbered(i, i + 1));
+  std::uint64_t bytes = 0;
+  for (const SegmentState& segment : log->Segments()) bytes += segment.end.offset;
+  EXPECT_EQ(log->CountFiles().count, log->Segments().size());
+  EXPECT_EQ(log->CountFiles().bytes, bytes);
+}
+
 // Nobody knows what a process that was killed has fsynced.
 TEST_F(SegmentLogTest, WithoutClosingALaterLogFsyncsWhatItFinds) {
   std::set<std::string> expected;

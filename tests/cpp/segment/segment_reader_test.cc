@@ -97,6 +97,15 @@ TEST_F(SegmentReaderTest, ItemsMayBeLongerThanTheWindow) {
   EXPECT_EQ(ReadAll(), expected);
 }
 
+TEST_F(SegmentReaderTest, ASmallWindowReadsTheSame) {
+  Write({{"a", "b"}, {std::string(100, 'c')}, {std::string(5'000, 'd'), "e"}, {""}});
+  for (const std::size_t bytes : {1, 40, 300}) {
+    SegmentReader reader(File::OpenForReading(path_).value(), *format_, kIdentity, bytes);
+    EXPECT_EQ(Read(reader, End()), ReadAll()) << bytes;
+    EXPECT_LT(reader.window().capacity, 6'000U);
+  }
+}
+
 TEST_F(SegmentReaderTest, TheMemoryDoesNotGrowWithTheFile) {
   Write(std::vector<Items>(40, {std::string(10'000, 'x')}));
   SegmentReader reader = Open();

@@ -504,10 +504,10 @@ class TestErrors:
     def test_bad_items_change_nothing(self, queue: topicdb.Queue) -> None:
         for bad in ([b"a", "text"], [b"a", None], [b"a", 3]):
             with pytest.raises(TypeError, match="item 1 is"):
-                queue.append(bad)  # type: ignore[arg-type]
+                queue.append(bad)
         for single in (b"abc", "abc", bytearray(b"a")):
             with pytest.raises(TypeError, match=r"write \[item\]"):
-                queue.append(single)  # type: ignore[arg-type]
+                queue.append(single)
         with pytest.raises(ValueError, match="durability"):
             queue.append([b"a"], durability="maybe")  # type: ignore[arg-type]
         assert len(queue) == 0 and queue.stats().next_sequence == 1
@@ -524,7 +524,7 @@ class TestErrors:
             ({"mode": "ram"}, "mode: expected one of 'memory'"),
             ({"overflow": "explode"}, "overflow: expected one of 'drop_oldest'"),
             ({"durability": "full"}, "durability"),
-            ({"segment_bytes": 100}, "segment_bytes must be at least 4096"),
+            ({"segment_bytes": 255}, "segment_bytes must be at least 256"),
             ({"segment_bytes": -1}, "segment_bytes"),
             ({"max_total_bytes": 0}, "max_total_bytes"),
             ({"flush_interval": 0}, "flush_interval"),

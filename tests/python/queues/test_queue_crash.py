@@ -25,7 +25,7 @@ WORKER = """
     path, seed, format = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     import random
     choose = random.Random(seed)
-    queue = topicdb.Queue.open(path, segment_bytes=4096, flush_interval=0.005,
+    queue = topicdb.Queue.open(path, segment_bytes=int(sys.argv[5]), flush_interval=0.005,
                                format=format if format != "-" else None)
     number = int(sys.argv[4])
     done = 0
@@ -48,23 +48,25 @@ WORKER = """
 """
 
 
+@pytest.mark.parametrize("segment_bytes", [4096, 256])
 @pytest.mark.parametrize("format", ["-", "replayq"])
-def test_kill_9(tmp_path: Path, format: str) -> None:
-    rounds(tmp_path, format, min(ROUNDS, 20))
+def test_kill_9(tmp_path: Path, format: str, segment_bytes: int) -> None:
+    rounds(tmp_path, format, segment_bytes, min(ROUNDS, 20))
 
 
 @pytest.mark.crash
+@pytest.mark.parametrize("segment_bytes", [4096, 256])
 @pytest.mark.parametrize("format", ["-", "replayq"])
-def test_kill_9_many_times(tmp_path: Path, format: str) -> None:
-    rounds(tmp_path, format, ROUNDS)
+def test_kill_9_many_times(tmp_path: Path, format: str, segment_bytes: int) -> None:
+    rounds(tmp_path, format, segment_bytes, ROUNDS)
 
 
-def rounds(directory: Path, format: str, count: int) -> None:
+def rounds(directory: Path, format: str, segment_bytes: int, count: int) -> None:
     choose = random.Random(20260101)
     path = directory / "q"
     appended = done = 0
     for round in range(count):
-        with Child(WORKER, path, round, format, appended) as child:
+        with Child(WORKER, path, round, format, appended, segment_bytes) as child:
             for _ in range(choose.randrange(1, 60)):
                 what, number = child.read_line().split()
                 appended = max(appended, int(number)) if what == "a" else appended
@@ -75,7 +77,7 @@ def rounds(directory: Path, format: str, count: int) -> None:
                 if len(words) == 2:
                     appended = int(words[1]) if words[0] == "a" else appended
                     done = int(words[1]) if words[0] == "d" else done
-        with topicdb.Queue.open(path, segment_bytes=4096) as queue:
+        with topicdb.Queue.open(path, segment_bytes=segment_bytes) as queue:
             popped = queue.pop(1_000_000, 1 << 40)
             numbers = [int(item.split(b".")[0]) for item in popped.items]
             queue.nack(popped.ref)
