@@ -235,7 +235,8 @@ class QueueCursor {
 class Queue {
  public:
   // Opens the queue in directory `path`, or makes it. `path` is empty for kMemory. Returns
-  // kInvalidArgument, kCorruption (the directory is no queue), kLocked or kStorage.
+  // kInvalidArgument, kCorruption (the directory is no queue), kSchema (a later version wrote its
+  // files), kLocked or kStorage.
   static Result<std::unique_ptr<Queue>> Open(const std::string& path, const QueueOptions& options);
   Queue() = default;
   virtual ~Queue() = default;

@@ -58,6 +58,9 @@ class Finder {
     if (last && count < format_.header_bytes()) return Discard(state.path, number);
     found_.next_number = number + 1;
     auto identity = format_.DecodeHeader(header, number);
+    if (identity.status().code() == Code::kSchema) {  // nothing is wrong with it
+      return identity.status().WithContext(state.path);
+    }
     bool headless = identity.status().code() == Code::kCorruption;
     if (headless) {
       TOPICDB_ASSIGN_OR_RETURN(const auto inferred, InferIdentity(file, number));

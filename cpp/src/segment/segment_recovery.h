@@ -61,7 +61,8 @@ struct FoundSegments {
 
 // Lists and checks the segments of a directory. Leaves the last one unsealed if it ends at
 // `known_end`. Cuts any other unsealed segment behind its last whole append, and seals it. Renames
-// a file that is not a segment to "….damaged". With `look_only`, changes nothing on disk.
+// a file that is not a segment to "….damaged". With `look_only`, changes nothing on disk. Returns
+// kSchema, and changes nothing in that file, if a later version wrote one.
 Result<FoundSegments> FindSegments(const SegmentLogOptions& options,
                                    const std::optional<LogEnd>& known_end, bool look_only);
 

@@ -83,8 +83,9 @@ class Queue(Consumer, Closing):
           ``topicdb.open``.
 
         Raises ValueError for a bad option, LockedError if the queue is open elsewhere,
-        CorruptionError if the directory is no queue, StorageError if the file system failed. Damage
-        to single files does not prevent opening: ``stats().damage`` lists it.
+        CorruptionError if the directory is no queue, SchemaError if a newer TopicDB wrote it,
+        StorageError if the file system failed. Damage to single files does not prevent opening:
+        ``stats().damage`` lists it.
         """
         tell = None if on_drop is None else _teller(on_drop)
         where = "" if path is None else settled_path(path)

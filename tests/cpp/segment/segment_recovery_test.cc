@@ -299,6 +299,24 @@ TEST_F(SegmentRecoveryTest, ADamagedHeaderCostsNothing) {
   }
 }
 
+TEST_F(SegmentRecoveryTest, ASegmentOfALaterVersionIsNotDamage) {
+  Write({1, 1, 1, kQueue}, {{"a"}}, /*sealed=*/true);
+  Write({2, 2, 2, kQueue}, {{"b"}}, /*sealed=*/true);
+  std::string file = ReadFile(PathOf(1), 1'000).value();
+  file[8] = 99;
+  std::string crc;
+  AppendLittle(&crc, Crc32(file.substr(0, 60)));
+  ASSERT_TRUE(WriteFileAtomically(PathOf(1), file.replace(60, 4, crc)).ok());
+  const auto before = Files();
+  for (const bool look_only : {true, false}) {
+    const Status status = FindSegments({log_, format_, kQueue, 0}, std::nullopt, look_only).status();
+    EXPECT_EQ(status.code(), Code::kSchema);
+    EXPECT_NE(status.message().find(PathOf(1)), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("version 99"), std::string::npos) << status.message();
+  }
+  EXPECT_EQ(Files(), before);
+}
+
 TEST_F(SegmentRecoveryTest, LookingChangesNothing) {
   const SegmentEnd end = Write({1, 1, 1, kQueue}, {{"a"}}, /*sealed=*/false);
   ASSERT_TRUE(File::OpenForWriting(PathOf(1)).value()->WriteAt(end.offset, "torn").ok());
