@@ -125,15 +125,13 @@ std::optional<std::chrono::microseconds> Microseconds(std::optional<std::int64_t
   return std::chrono::microseconds(*value);
 }
 
-std::unique_ptr<Queue> OpenQueue(const std::string& path, const std::string& mode,
-                                 const std::optional<std::string>& format,
-                                 std::uint64_t segment_bytes, std::uint64_t max_total_bytes,
-                                 std::uint64_t item_bytes_max, const std::string& overflow,
-                                 std::optional<std::int64_t> block_timeout_us,
-                                 const std::string& durability, std::int64_t flush_interval_us,
-                                 std::optional<std::int64_t> sync_interval_us,
-                                 std::shared_ptr<QueueBudget> budget,
-                                 const py::object& memory_is_high, const py::object& on_drop) {
+std::unique_ptr<Queue> OpenQueue(
+    const std::string& path, const std::string& mode, const std::optional<std::string>& format,
+    std::uint64_t segment_bytes, std::uint64_t max_total_bytes, std::uint64_t item_bytes_max,
+    bool weighed, const std::string& overflow, std::optional<std::int64_t> block_timeout_us,
+    const std::string& durability, std::int64_t flush_interval_us,
+    std::optional<std::int64_t> sync_interval_us, std::shared_ptr<QueueBudget> budget,
+    const py::object& memory_is_high, const py::object& on_drop) {
   QueueOptions options;
   options.mode = ParseMode(mode);
   if (format.has_value()) {
@@ -144,6 +142,7 @@ std::unique_ptr<Queue> OpenQueue(const std::string& path, const std::string& mod
   options.segment_bytes = segment_bytes;
   options.bytes_max = max_total_bytes;
   options.item_bytes_max = item_bytes_max;
+  options.weighed = weighed;
   options.overflow = ParseOverflow(overflow);
   options.block_timeout = Microseconds(block_timeout_us);
   options.durability = ParseDurability(durability);
@@ -165,10 +164,15 @@ std::unique_ptr<Queue> OpenQueue(const std::string& path, const std::string& mod
 }
 
 QueueReceipt Append(Queue& self, const py::object& items,
-                    const std::optional<std::string>& durability) {
+                    const std::optional<std::string>& durability,
+                    const std::optional<std::vector<std::uint64_t>>& weights) {
   const HeldItems held(items);
   const auto wanted = ParseDurability(durability);
-  return Unwrap(WithoutGil([&] { return self.Append(held.views(), wanted, &PythonInterrupts); }));
+  const std::span<const std::uint64_t> counted = weights.has_value()
+                                                     ? std::span<const std::uint64_t>(*weights)
+                                                     : std::span<const std::uint64_t>();
+  return Unwrap(
+      WithoutGil([&] { return self.Append(held.views(), wanted, &PythonInterrupts, counted); }));
 }
 
 py::list ItemsOf(const Delivery& delivery) {
@@ -320,7 +324,7 @@ void RegisterQueue(py::module_& module) {
            py::arg("total_bytes"))
       .def_property_readonly("total_bytes", &QueueBudget::bytes_max, "The limit.")
       .def_property_readonly("bytes", &QueueBudget::bytes,
-                             "What the queues hold that nobody has acknowledged, with headers.")
+                             "What the items of the queues count that nobody has acknowledged.")
       .def(
           "share",
           [](const QueueBudget& self, std::int64_t queues) {
@@ -333,10 +337,10 @@ void RegisterQueue(py::module_& module) {
   py::class_<Queue>(module, "Queue", "A buffer queue.", py::release_gil_before_calling_cpp_dtor())
       .def(py::init(&OpenQueue), py::arg("path"), py::kw_only(), py::arg("mode"), py::arg("format"),
            py::arg("segment_bytes"), py::arg("max_total_bytes"), py::arg("item_bytes_max"),
-           py::arg("overflow"), py::arg("block_timeout_us"), py::arg("durability"),
-           py::arg("flush_interval_us"), py::arg("sync_interval_us"), py::arg("budget"),
-           py::arg("memory_is_high"), py::arg("on_drop"))
-      .def("append", &Append, py::arg("items"), py::arg("durability"))
+           py::arg("weighed"), py::arg("overflow"), py::arg("block_timeout_us"),
+           py::arg("durability"), py::arg("flush_interval_us"), py::arg("sync_interval_us"),
+           py::arg("budget"), py::arg("memory_is_high"), py::arg("on_drop"))
+      .def("append", &Append, py::arg("items"), py::arg("durability"), py::arg("weights"))
       .def(
           "cursor",
           [](Queue& self, const std::string& name, bool from_newest) {

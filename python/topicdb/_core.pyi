@@ -519,8 +519,7 @@ class QueueBudget:
     def total_bytes(self) -> int: ...  # the limit
     @property
     def bytes(self) -> int: ...  # held by the queues and not acknowledged, with headers
-    def share(self, queues: int) -> int:
-        """Returns an equal part of the limit, for ``max_total_bytes`` of each queue."""
+    def share(self, queues: int) -> int: ...  # an equal part, for ``max_total_bytes``
 
 @final
 class QueueCursor:
@@ -535,8 +534,7 @@ class QueueCursor:
         at_least: bool,
         stop_before: Callable[[_bytes], bool] | None,
         timeout_us: int | None,
-    ) -> tuple[list[_bytes], tuple[tuple[int, int], ...]]:
-        """Returns items, and their numbers as (first, count)."""
+    ) -> tuple[list[_bytes], tuple[tuple[int, int], ...]]: ...  # items, (first number, count)
     def ack(self, arg0: Sequence[tuple[int, int]]) -> None: ...
     def nack(self, arg0: Sequence[tuple[int, int]]) -> None: ...
     def peek(self) -> _bytes | None: ...
@@ -553,6 +551,7 @@ class Queue:
         segment_bytes: int,
         max_total_bytes: int,
         item_bytes_max: int,
+        weighed: bool,
         overflow: str,
         block_timeout_us: int | None,
         durability: str,
@@ -562,7 +561,9 @@ class Queue:
         memory_is_high: bool | Callable[[], bool],
         on_drop: Callable[[str, str, int, int, int], object] | None,
     ) -> None: ...
-    def append(self, items: Iterable[object], durability: str | None) -> QueueReceipt: ...
+    def append(
+        self, items: Iterable[object], durability: str | None, weights: Sequence[int] | None
+    ) -> QueueReceipt: ...
     def cursor(self, name: str, from_newest: bool) -> QueueCursor: ...
     def remove_cursor(self, name: str) -> None: ...
     def flush(self) -> None: ...
@@ -578,7 +579,6 @@ class Queue:
 class QueueInspector:
     def __init__(self, path: str) -> None: ...
     def info(self) -> QueueInfo: ...
-    def next(self) -> list[tuple[int, _bytes]]:
-        """Returns some further items with their numbers; none at the end."""
+    def next(self) -> list[tuple[int, _bytes]]: ...  # some with their numbers; none at the end
 
 def repair_queue(path: str) -> list[Damage]: ...

@@ -1,8 +1,8 @@
-"""Writes queue.zip, queue-replayq.zip and queue.json: queues of both formats, one not closed.
+"""Writes a zip file of each of QUEUES, which was not closed, and what they hold into queue.json.
 
-    python tests/data/make_golden_queue.py tests/data/v1
+    python tests/data/make_golden_queue.py tests/data/v1 queue-weighed
 
-Run once with the release that writes a format; never again after that.
+makes those that are named. Run once with the release that writes a format; never again after that.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import topicdb
 from data.make_golden import pack
+
+QUEUES: dict[str, dict[str, Any]] = {
+    "queue": {},
+    "queue-replayq": {"format": "replayq"},
+    "queue-weighed": {"sizer": len},
+}
 
 
 def fill(path: Path, **options: Any) -> None:
@@ -36,14 +42,15 @@ def fill(path: Path, **options: Any) -> None:
     queue.flush()
 
 
-def main(target: Path) -> None:
-    expected = {}
+def main(target: Path, names: list[str]) -> None:
+    stored = target / "queue.json"
+    expected = json.loads(stored.read_text()) if stored.exists() else {}
     with tempfile.TemporaryDirectory() as directory:
-        for name, options in (("queue", {}), ("queue-replayq", {"format": "replayq"})):
+        for name in names:
             path = Path(directory) / name
             child = os.fork()
             if child == 0:  # never closed
-                fill(path, **options)
+                fill(path, **QUEUES[name])
                 os._exit(0)
             os.waitpid(child, 0)
             pack(path, target / f"{name}.zip")
@@ -56,8 +63,8 @@ def main(target: Path) -> None:
                     cursor: [[len(item), item[:20].hex()] for item in consumer]
                     for cursor, consumer in cursors.items()
                 }
-    (target / "queue.json").write_text(json.dumps(expected) + "\n")
+    stored.write_text(json.dumps(expected) + "\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

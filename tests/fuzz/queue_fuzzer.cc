@@ -18,7 +18,15 @@ namespace {
 constexpr std::size_t kFrameHeaderBytes = 32;
 
 // The first byte of an input says which of these the rest is.
-enum class Kind : std::uint8_t { kNativeFile, kNativeFrames, kReplayqFile, kCursor, kKinds };
+enum class Kind : std::uint8_t {
+  kNativeFile,
+  kNativeFrames,
+  kReplayqFile,
+  kCursor,
+  kWeighedFile,
+  kWeighedFrames,
+  kKinds
+};
 
 [[noreturn]] void Fail(const char* what) {
   std::fprintf(stderr, "queue_fuzzer: %s\n", what);
@@ -35,6 +43,9 @@ void CheckBlock(const SegmentReader& reader, std::uint64_t sequence) {
   if (block.items.empty()) Fail("a block without items");
   if (block.first_sequence != sequence) Fail("a block that does not follow");
   if (block.end_offset <= block.offset) Fail("a block of no bytes");
+  if (!block.weights.empty() && block.weights.size() != block.items.size()) {
+    Fail("other weights than items");
+  }
   const char* begin = reader.window().bytes.get();
   for (const std::string_view item : block.items) {
     if (item.data() < begin || item.data() + item.size() > begin + reader.window().size) {
@@ -76,7 +87,7 @@ std::string Stamped(std::string_view input, const SegmentIdentity& identity) {
     frame += in.Bytes(size);
     if (!in.ok()) break;
     frame.resize((frame.size() + 7) / 8 * 8, '\0');
-    frame.replace(0, 4, std::string("TQF\x01", 4));
+    frame.replace(0, 4, std::string(identity.weighed ? "TQF\x02" : "TQF\x01", 4));
     StampNativeFrame(identity, file.size(), frame);
     file += frame;
   }
@@ -96,16 +107,20 @@ void CheckCursor(std::string_view input) {
 
 void Check(std::string_view input) {
   if (input.empty()) return;
-  const SegmentIdentity identity{1, 1, 1, QueueId{7}};
+  SegmentIdentity identity{1, 1, 1, QueueId{7}};
   const auto kind = static_cast<Kind>(static_cast<std::uint8_t>(input[0]) %
                                       static_cast<std::uint8_t>(Kind::kKinds));
   input.remove_prefix(1);
   switch (kind) {
-    case Kind::kNativeFile: {
+    case Kind::kNativeFile:
+    case Kind::kWeighedFile: {
+      identity.weighed = kind == Kind::kWeighedFile;
       const std::string file = NativeSegmentFormat().EncodeHeader(identity) + std::string(input);
       return ReadFileOf(file, NativeSegmentFormat(), identity, input.size() % 5);
     }
     case Kind::kNativeFrames:
+    case Kind::kWeighedFrames:
+      identity.weighed = kind == Kind::kWeighedFrames;
       return ReadFileOf(Stamped(input, identity), NativeSegmentFormat(), identity,
                         input.size() % 5);
     case Kind::kReplayqFile:

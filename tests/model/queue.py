@@ -19,20 +19,30 @@ class ModelCursor:
 
 
 class ModelQueue:
-    """Keeps all items by number and never frees one; a cursor knows which it has still to pop."""
+    """Keeps all items by number and never frees one; a cursor knows which it has still to pop.
+
+    ``weights`` has what a sizer said when an item was appended.
+    """
 
     def __init__(self) -> None:
         self.items: dict[int, bytes] = {}
+        self.weights: dict[int, int] = {}
         self.next = 1
         self.cursors = {"default": ModelCursor(1)}
 
-    def append(self, items: list[bytes]) -> range:
+    def append(self, items: list[bytes], sizer: Callable[[bytes], int] | None = None) -> range:
         """Appends items; returns their numbers."""
         first = self.next
         for item in items:
             self.items[self.next] = item
+            if sizer is not None:
+                self.weights[self.next] = sizer(item)
             self.next += 1
         return range(first, self.next)
+
+    def size(self, number: int) -> int:
+        """Returns what an item counts for the limit of a pop."""
+        return self.weights.get(number, len(self.items[number]))
 
     def waiting(self, name: str) -> list[int]:
         """Returns the items that the cursor has still to pop, in the order of popping."""
@@ -49,11 +59,10 @@ class ModelQueue:
     ) -> list[int]:
         taken: list[int] = []
         for number in self.waiting(name):
-            item = self.items[number]
-            left = limit - sum(len(self.items[n]) for n in taken)
+            left = limit - sum(map(self.size, taken))
             if len(taken) == count or left <= 0:
                 break
-            if rule == "at_most" and taken and len(item) > left:
+            if rule == "at_most" and taken and self.size(number) > left:
                 break
             taken.append(number)
         if stop_before is not None:

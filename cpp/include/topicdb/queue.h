@@ -39,8 +39,8 @@ enum class OverflowPolicy : std::uint8_t {
   // Takes it, and drops the oldest waiting items, at last those of the append itself. Never drops
   // its newest item, nor items in flight: returns kQuota if these leave no room for the newest.
   kDropOldest = 1,
-  kReject = 2,      // returns kQuota
-  kBlock = 3,       // waits for room; returns kQuota after block_timeout
+  kReject = 2,  // returns kQuota
+  kBlock = 3,   // waits for room; returns kQuota after block_timeout
 };
 
 // Why items were dropped. DO NOT CHANGE THESE VALUES.
@@ -69,7 +69,7 @@ struct Drop {
   DropReason reason = DropReason::kOverflow;
   std::string cursor;
   SequenceRange items;
-  std::uint64_t bytes = 0;  // as stored, with headers
+  std::uint64_t bytes = 0;  // that the items counted for the limits of the queue
 };
 
 // A limit of bytes that several queues share. The caller and the queues that use it share it.
@@ -87,7 +87,13 @@ class QueueBudget {
   std::atomic<std::uint64_t> bytes_{0};
 };
 
+// The most that an item may weigh.
+inline constexpr std::uint64_t kItemWeightMax = std::uint64_t{1} << 40;
+
 // How a queue works. Open copies it.
+//
+// Its limits are in bytes. An item counts its stored bytes, with headers, or the weight that it was
+// appended with.
 struct QueueOptions {
   QueueMode mode = QueueMode::kDisk;
   // Absent: the format of the directory, or TopicDB's own for a new one. kReplayq is for
@@ -96,11 +102,14 @@ struct QueueOptions {
   // A segment file is closed at this many bytes, at least 256, and another begun. kOffload: the
   // bytes that are kept in memory. The default is that of EMQX's Kafka producers.
   std::uint64_t segment_bytes = std::uint64_t{10} << 20;
-  // The most bytes, with headers, that one cursor has not acknowledged. Only kDropOldest exceeds
-  // it, by one item that alone is larger. The default is replayq's.
+  // The most bytes that one cursor has not acknowledged. Only kDropOldest exceeds it, by one item
+  // that alone is larger. The default is replayq's.
   std::uint64_t bytes_max = 2'000'000'000;
   // A longer item is refused with kInvalidArgument. The default is MQTT's longest payload.
   std::uint64_t item_bytes_max = 268'435'455;
+  // Whether items are appended with weights. Not for QueueFormat::kReplayq, which cannot store
+  // them.
+  bool weighed = false;
   OverflowPolicy overflow = OverflowPolicy::kDropOldest;
   std::optional<std::chrono::microseconds> block_timeout;  // absent: forever
   // The durability of appends that name none. Only kDisk uses it: the default of the other modes is
@@ -132,7 +141,7 @@ struct QueueReceipt {
 // How much Pop takes at most.
 struct PopLimits {
   std::size_t count = 1'000;        // at least 1
-  std::uint64_t bytes = 2'000'000;  // of items without headers; at least 1
+  std::uint64_t bytes = 2'000'000;  // of items without headers, or their weights; at least 1
   // True: takes items until they have at least `bytes`. False: ends before the item that would
   // exceed `bytes`, but takes at least one item.
   bool at_least = false;
@@ -164,7 +173,7 @@ struct CursorStats {
   std::string name;
   std::uint64_t waiting = 0;        // items that can be popped
   std::uint64_t in_flight = 0;      // items that were popped and not acknowledged
-  std::uint64_t bytes = 0;          // of both, as stored, with headers
+  std::uint64_t bytes = 0;          // that both count for the limits
   std::uint64_t next_sequence = 0;  // number of the first item that was never popped
   std::uint64_t low_water = 0;      // every item with a smaller number is acknowledged
   std::uint64_t dropped_items[kDropReasons + 1] = {};  // by DropReason, since the queue was opened
@@ -213,7 +222,8 @@ class QueueCursor {
   // forever if that is absent. Returns an empty delivery if no item came.
   Result<Delivery> Pop(const PopLimits& limits, std::optional<std::chrono::microseconds> timeout,
                        const InterruptCheck& interrupted = nullptr);
-  // Like Pop, but replaces the content of `delivery` and uses its memory again.
+  // Like Pop, but replaces the content of `delivery` and uses its memory again. Sets
+  // Delivery::counted only if there is a PopLimits::stop_before.
   virtual Status PopInto(Delivery* delivery, const PopLimits& limits,
                          std::optional<std::chrono::microseconds> timeout,
                          const InterruptCheck& interrupted = nullptr) = 0;
@@ -243,11 +253,13 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  // Appends all items or none. Returns kInvalidArgument if an item is too long, kQuota if there is
-  // no room, or kStorage. After an error, nothing was appended.
+  // Appends all items or none. `weights` has one for each item if QueueOptions::weighed, else none.
+  // Returns kInvalidArgument if an item or a weight is too large, kQuota if there is no room, or
+  // kStorage. After an error, nothing was appended.
   virtual Result<QueueReceipt> Append(std::span<const std::string_view> items,
                                       std::optional<Durability> durability = std::nullopt,
-                                      const InterruptCheck& interrupted = nullptr) = 0;
+                                      const InterruptCheck& interrupted = nullptr,
+                                      std::span<const std::uint64_t> weights = {}) = 0;
   // Returns the cursor with this name, and makes it if there is none. A new cursor begins with the
   // oldest stored item, or after the newest with `from_newest`. A name has 1 to 64 letters, digits,
   // "_", "-" and ".", and does not begin with ".".

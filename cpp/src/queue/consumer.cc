@@ -1,6 +1,7 @@
 #include "queue/consumer.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/bytes/coding.h"
 
@@ -78,6 +79,8 @@ void Consumer::Changed() {
   // Outstanding items were read, so their bytes are part of next_count_. Only spans that were
   // popped from an earlier log keep the bytes that they had there.
   acknowledged_bytes_.store(next_count_.bytes - state_.bytes(), std::memory_order_release);
+  acknowledged_items_.store(next_count_.items - state_.waiting_items() - state_.in_flight_items(),
+                            std::memory_order_release);
   in_flight_bytes_.store(state_.in_flight_bytes(), std::memory_order_release);
   SetDirty();
 }
@@ -147,7 +150,11 @@ bool Consumer::Budget::Admit(std::uint64_t size) {
   return true;
 }
 
-std::uint64_t Consumer::StoredBytes(const Block& block, std::size_t begin, std::size_t end) const {
+std::uint64_t Consumer::BytesOf(const Block& block, std::size_t begin, std::size_t end) const {
+  if (!block.weights.empty()) {
+    const std::uint64_t* const weights = block.weights.data();
+    return std::accumulate(weights + begin, weights + end, std::uint64_t{0});
+  }
   const auto sum = [&](std::size_t first, std::size_t last) TOPICDB_REQUIRES(mutex_) {
     std::uint64_t bytes = 0;
     for (std::size_t i = first; i < last; ++i) bytes += log_->ItemBytes(block.items[i]);
@@ -163,17 +170,20 @@ Consumer::Portion Consumer::Admit(const QueueLogReader& reader, std::size_t begi
   const Block& block = reader.block();
   std::size_t taken = begin;
   while (taken < end && block.first_sequence + taken < budget->before) {
-    const std::uint64_t size =
-        budget->stored ? StoredBytes(block, taken, taken + 1) : block.items[taken].size();
+    const bool plain = !budget->counted && block.weights.empty();
+    const std::uint64_t size = plain ? block.items[taken].size() : BytesOf(block, taken, taken + 1);
     if (!budget->Admit(size)) break;
     ++taken;
   }
   Portion portion;
   portion.items = std::span(block.items).subspan(begin, taken - begin);
+  if (!block.weights.empty()) {
+    portion.weights = std::span(block.weights).subspan(begin, taken - begin);
+  }
   portion.span.items = {block.first_sequence + begin, taken - begin};
   portion.span.position = {portion.span.items.first, reader.segment(), block.offset,
                            block.first_sequence};
-  if (taken > begin) portion.span.bytes = StoredBytes(block, begin, taken);
+  if (taken > begin) portion.span.bytes = BytesOf(block, begin, taken);
   portion.owner = &reader.owner();
   return portion;
 }
@@ -203,7 +213,7 @@ Result<ReadEvent> Consumer::LoadNext(ReadReport* report) {
     if (block.first_sequence > next_.sequence) next_.sequence = block.first_sequence;
     const std::size_t before = next_.sequence - block.first_sequence;
     next_count_ = reader_->count_before();
-    if (before > 0) next_count_.bytes += StoredBytes(block, 0, before);
+    if (before > 0) next_count_.bytes += BytesOf(block, 0, before);
     next_count_.items += before;
     return event;
   }
@@ -288,8 +298,12 @@ Status Consumer::Take(Budget budget, Span::State state, ReadReport* report, cons
 Status Consumer::Pop(const PopLimits& limits, Delivery* delivery, ReadReport* report) {
   const MutexLock lock(mutex_);
   const Budget budget{limits.count, limits.bytes, limits.at_least, false};
-  const Status status = Take(budget, Span::State::kInFlight, report, [&](const Portion& portion) {
+  const auto take = [&](const Portion& portion) TOPICDB_REQUIRES(mutex_) {
     delivery->items.insert(delivery->items.end(), portion.items.begin(), portion.items.end());
+    for (std::size_t i = 0; limits.stop_before != nullptr && i < portion.items.size(); ++i) {
+      delivery->counted.push_back(portion.weights.empty() ? log_->ItemBytes(portion.items[i])
+                                                          : portion.weights[i]);
+    }
     const SequenceRange& items = portion.span.items;
     if (!delivery->ranges.empty() && delivery->ranges.back().end() == items.first) {
       delivery->ranges.back().count += items.count;
@@ -299,7 +313,8 @@ Status Consumer::Pop(const PopLimits& limits, Delivery* delivery, ReadReport* re
     if (delivery->owners.empty() || delivery->owners.back() != *portion.owner) {
       delivery->owners.push_back(*portion.owner);
     }
-  });
+  };
+  const Status status = Take(budget, Span::State::kInFlight, report, take);
   // Gives out what was taken before an error. The next call meets the error again.
   return delivery->empty() ? status : Status::Ok();
 }
@@ -313,12 +328,12 @@ void Consumer::PutBack(std::size_t count, Delivery* delivery) {
     const std::uint64_t cut = range.first + keep;
     if (keep > 0) kept.push_back({range.first, keep});
     if (keep < range.count) {
-      // The bytes of the items from the cut to the end of their span, or to that of the range if it
+      // What the items count from the cut to the end of their span, or to that of the range if it
       // ends first.
       std::uint64_t tail_bytes = 0;
       const std::uint64_t span_end = std::min(state_.EndOfSpan(cut), range.end());
       for (std::uint64_t i = cut; i < span_end; ++i) {
-        tail_bytes += log_->ItemBytes(delivery->items[index + (i - range.first)]);
+        tail_bytes += delivery->counted[index + (i - range.first)];
       }
       if (keep > 0) state_.Split(cut, tail_bytes);
       state_.Nack({cut, range.end() - cut});
@@ -326,6 +341,7 @@ void Consumer::PutBack(std::size_t count, Delivery* delivery) {
     index += range.count;
   }
   delivery->items.resize(count);
+  delivery->counted.resize(count);
   delivery->ranges = std::move(kept);
   Changed();
 }
@@ -337,7 +353,7 @@ Status Consumer::DropOldest(std::uint64_t bytes, DropReason reason, bool keeps_n
   if (keeps_newest) budget.before = log_->end_sequence() - 1;
   budget.bytes = bytes;
   budget.at_least = true;
-  budget.stored = true;
+  budget.counted = true;
   return Take(budget, Span::State::kDone, report,
               [&](const Portion& portion) TOPICDB_REQUIRES(mutex_) {
                 Note(reason, portion.span.items, portion.span.bytes, report);

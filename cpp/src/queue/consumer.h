@@ -56,11 +56,12 @@ class Consumer {
   bool Ack(std::span<const SequenceRange> ranges) TOPICDB_EXCLUDES(mutex_);
   bool Nack(std::span<const SequenceRange> ranges) TOPICDB_EXCLUDES(mutex_);
   // Keeps only the first `count` items of a delivery that was just popped. The others wait again.
+  // REQUIRES: it was popped with PopLimits::stop_before
   void PutBack(std::size_t count, Delivery* delivery) TOPICDB_EXCLUDES(mutex_);
   // Returns a copy of the item that Pop would take first, or nothing if none waits.
   Result<std::optional<std::string>> Peek(ReadReport* report) TOPICDB_EXCLUDES(mutex_);
-  // Drops the oldest waiting items until they have at least `bytes` stored bytes, or all of them.
-  // With `keeps_newest`, the newest item of the log stays in any case.
+  // Drops the oldest waiting items until they count at least `bytes`, or all of them. With
+  // `keeps_newest`, the newest item of the log stays in any case.
   Status DropOldest(std::uint64_t bytes, DropReason reason, bool keeps_newest, ReadReport* report)
       TOPICDB_EXCLUDES(mutex_);
   // Drops all items that there are now, including those in flight.
@@ -73,6 +74,9 @@ class Consumer {
   // another log meanwhile
   std::uint64_t acknowledged_bytes() const {
     return acknowledged_bytes_.load(std::memory_order_acquire);
+  }
+  std::uint64_t acknowledged_items() const {
+    return acknowledged_items_.load(std::memory_order_acquire);
   }
   std::uint64_t in_flight_bytes() const { return in_flight_bytes_.load(std::memory_order_acquire); }
   // Returns whether there is an item that Pop would take.
@@ -98,7 +102,7 @@ class Consumer {
     std::uint64_t count = UINT64_MAX;
     std::uint64_t bytes = UINT64_MAX;
     bool at_least = false;  // also takes the item that reaches the limit
-    bool stored = false;    // counts bytes as stored, with headers
+    bool counted = false;   // counts bytes as the limits of the queue do, with headers
     bool started = false;
     std::uint64_t before = UINT64_MAX;  // takes only items with smaller numbers
 
@@ -109,6 +113,7 @@ class Consumer {
   // Items of one frame that are taken together.
   struct Portion {
     std::span<const std::string_view> items;
+    std::span<const std::uint64_t> weights;  // as many as items, or none
     Span span;
     const std::shared_ptr<const void>* owner = nullptr;
   };
@@ -127,9 +132,9 @@ class Consumer {
   // admits.
   Portion Admit(const QueueLogReader& reader, std::size_t begin, std::size_t end,
                 Budget* budget) const TOPICDB_REQUIRES(mutex_);
-  // Returns the stored bytes of the items from `begin` on and before `end`. The header of the frame
-  // counts with the first item of the block.
-  std::uint64_t StoredBytes(const Block& block, std::size_t begin, std::size_t end) const
+  // Returns what the items from `begin` on and before `end` count for the limits. The header of the
+  // frame counts with the first item of the block, unless the items have weights.
+  std::uint64_t BytesOf(const Block& block, std::size_t begin, std::size_t end) const
       TOPICDB_REQUIRES(mutex_);
   // Loads the frame of next_ into reader_, and moves next_ past lost items. Returns kBlock or kEnd.
   Result<ReadEvent> LoadNext(ReadReport* report) TOPICDB_REQUIRES(mutex_);
@@ -148,6 +153,7 @@ class Consumer {
   const std::uint64_t id_;
   std::atomic<std::uint64_t> low_water_;
   std::atomic<std::uint64_t> acknowledged_bytes_{0};
+  std::atomic<std::uint64_t> acknowledged_items_{0};
   std::atomic<std::uint64_t> in_flight_bytes_{0};
   std::atomic<bool> dirty_{true};
   std::atomic<bool> removed_{false};

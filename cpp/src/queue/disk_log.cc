@@ -47,7 +47,10 @@ class DiskLogReader : public QueueLogReader {
   const std::shared_ptr<const void>& owner() const override { return reader_->window_owner(); }
   std::uint64_t segment() const override { return state_.identity.number; }
   LogCount count_before() const override {
-    return {state_.bytes_before + block().offset - log_.format().header_bytes(),
+    const std::uint64_t in_segment = state_.identity.weighed
+                                         ? block().weight_before
+                                         : block().offset - log_.format().header_bytes();
+    return {state_.weight_before + in_segment,
             state_.items_before + block().first_sequence - state_.identity.first_sequence};
   }
   const LogDamage& lost() const override { return lost_; }

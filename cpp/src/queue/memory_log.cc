@@ -42,14 +42,17 @@ std::uint64_t MemoryLog::ItemBytes(std::string_view item) const {
   return NativeSegmentFormat().ItemBytes(item);
 }
 
-Result<std::uint64_t> MemoryLog::Append(std::span<const std::string_view> items, bool /*through*/) {
+Result<std::uint64_t> MemoryLog::Append(const WeighedItems& appended, bool /*through*/) {
+  const std::span<const std::string_view> items = appended.items;
   auto batch = std::make_shared<MemoryBatch>();
+  batch->block.weights.assign(appended.weights.begin(), appended.weights.end());
   std::size_t size = 0;
   std::uint64_t stored = kBatchBytes;
   for (const std::string_view item : items) {
     size += item.size();
     stored += ItemBytes(item);
   }
+  if (!appended.weights.empty()) stored = appended.Weight();
   batch->bytes = std::make_unique_for_overwrite<char[]>(size);
   batch->block.items.reserve(items.size());
   char* next = batch->bytes.get();

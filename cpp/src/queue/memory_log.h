@@ -12,7 +12,7 @@ namespace topicdb {
 
 // The items of one append. Immutable.
 struct MemoryBatch {
-  Block block;  // offset and end_offset count from the beginning of the log
+  Block block;  // offset and end_offset count as LogCount::bytes, from the beginning of the log
   std::uint64_t items_before = 0;
   std::unique_ptr<char[]> bytes;
 };
@@ -22,7 +22,7 @@ class MemoryLog : public QueueLog {
  public:
   explicit MemoryLog(std::uint64_t next_sequence) : next_sequence_(next_sequence) {}
 
-  Result<std::uint64_t> Append(std::span<const std::string_view> items, bool through) override
+  Result<std::uint64_t> Append(const WeighedItems& items, bool through) override
       TOPICDB_EXCLUDES(mutex_);
   std::uint64_t begin_sequence() const override TOPICDB_EXCLUDES(mutex_);
   std::uint64_t free_at() const override { return free_at_.load(std::memory_order_acquire); }

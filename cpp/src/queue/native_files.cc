@@ -23,6 +23,13 @@ constexpr std::string_view kRecordFile = "QUEUE";
 constexpr std::string_view kLockFile = "QUEUE.lock";
 constexpr std::uint8_t kOpen = 1;
 constexpr std::uint8_t kClosed = 2;
+constexpr std::uint8_t kOpenWeighed = 3;
+constexpr std::uint8_t kClosedWeighed = 4;
+
+std::uint8_t KindOf(const QueueRecord& record) {
+  if (record.weighed) return record.closed_end.has_value() ? kClosedWeighed : kOpenWeighed;
+  return record.closed_end.has_value() ? kClosed : kOpen;
+}
 
 QueueId NewQueueId() {
   std::random_device random;
@@ -35,12 +42,13 @@ std::string EncodeRecord(const QueueRecord& record) {
   std::string out(record.id.data(), record.id.size());
   AppendVarint(&out, static_cast<std::uint64_t>(MicrosecondsOf(record.created_at)));
   AppendVarint(&out, record.sequence_ceiling);
-  out.push_back(static_cast<char>(record.closed_end.has_value() ? kClosed : kOpen));
+  out.push_back(static_cast<char>(KindOf(record)));
   const LogEnd end = record.closed_end.value_or(LogEnd{});
   AppendVarint(&out, end.segment);
   AppendVarint(&out, end.end.offset);
   AppendVarint(&out, end.end.sequence);
   AppendVarint(&out, end.end.payload_bytes);
+  if (record.weighed) AppendVarint(&out, end.end.weight);
   return out;
 }
 
@@ -57,10 +65,14 @@ Result<QueueRecord> DecodeRecord(std::string_view content) {
   end.end.offset = in.Varint();
   end.end.sequence = in.Varint();
   end.end.payload_bytes = in.Varint();
-  if (!in.Finished() || record.sequence_ceiling == 0 || (kind != kOpen && kind != kClosed)) {
+  record.weighed = kind == kOpenWeighed || kind == kClosedWeighed;
+  if (record.weighed) end.end.weight = in.Varint();
+  const bool closed = kind == kClosed || kind == kClosedWeighed;
+  const bool known = closed || kind == kOpen || kind == kOpenWeighed;
+  if (!in.Finished() || record.sequence_ceiling == 0 || !known) {
     return Corruption("what it says of the queue is malformed");
   }
-  if (kind == kClosed) record.closed_end = end;
+  if (closed) record.closed_end = end;
   return record;
 }
 

@@ -58,9 +58,10 @@ class QueueHandle : public Queue {
 
   Result<QueueReceipt> Append(std::span<const std::string_view> items,
                               std::optional<Durability> durability,
-                              const InterruptCheck& interrupted) override {
+                              const InterruptCheck& interrupted,
+                              std::span<const std::uint64_t> weights) override {
     if (queue_->forked()) return ForkedFault();
-    return queue_->Append(items, durability, interrupted);
+    return queue_->Append({items, weights}, durability, interrupted);
   }
   Result<std::shared_ptr<QueueCursor>> Cursor(const std::string& name, bool from_newest) override {
     if (queue_->forked()) return ForkedFault();
@@ -96,6 +97,7 @@ Status CheckOptions(const std::string& path, const QueueOptions& options) {
   if (options.format == QueueFormat::kReplayq && options.mode != QueueMode::kDisk) {
     return InvalidArgument("format=\"replayq\" takes mode=\"disk\" only");
   }
+  if (options.format == QueueFormat::kReplayq && options.weighed) return ReplayqWeighs();
   if (options.segment_bytes < kSegmentBytesMin) {
     return InvalidArgument("segment_bytes must be at least " + std::to_string(kSegmentBytesMin) +
                            ", got " + std::to_string(options.segment_bytes));

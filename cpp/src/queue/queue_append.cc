@@ -33,12 +33,29 @@ std::shared_ptr<QueueLog> QueueImpl::shared_log() const {
   return disk_;
 }
 
-Status QueueImpl::CheckItems(std::span<const std::string_view> items) const {
+Status ReplayqWeighs() {
+  return InvalidArgument(
+      "format=\"replayq\" cannot store what a sizer says: its items count their bytes");
+}
+
+Status QueueImpl::CheckItems(const WeighedItems& appended) const {
+  const std::span<const std::string_view> items = appended.items;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (items[i].size() <= options_.item_bytes_max) continue;
     return InvalidArgument("item " + std::to_string(i) + " has " + std::to_string(items[i].size()) +
                            " bytes, more than item_bytes_max (" +
                            std::to_string(options_.item_bytes_max) + "); nothing was appended");
+  }
+  if (appended.weights.size() != (options_.weighed ? items.size() : 0)) {
+    return InvalidArgument(std::to_string(appended.weights.size()) + " weights for " +
+                           std::to_string(items.size()) + " items of a queue with" +
+                           (options_.weighed ? "" : "out") + " weights; nothing was appended");
+  }
+  for (std::size_t i = 0; i < appended.weights.size(); ++i) {
+    if (appended.weights[i] <= kItemWeightMax) continue;
+    return InvalidArgument("item " + std::to_string(i) + " counts " +
+                           std::to_string(appended.weights[i]) + ", at most " +
+                           std::to_string(kItemWeightMax) + " is possible; nothing was appended");
   }
   return Status::Ok();
 }
@@ -111,8 +128,8 @@ Status QueueImpl::DropOldest(std::uint64_t bytes, ReadReport* report) {
   ForEachConsumer([&](Consumer& consumer) {
     const std::uint64_t used = end - consumer.acknowledged_bytes() + bytes;
     if (used <= allowed || !status.ok()) return;
-    status = consumer.DropOldest(used - allowed, DropReason::kOverflow, /*keeps_newest=*/false,
-                                 report);
+    status =
+        consumer.DropOldest(used - allowed, DropReason::kOverflow, /*keeps_newest=*/false, report);
   });
   return status;
 }
@@ -123,8 +140,7 @@ void QueueImpl::TrimToLimit(ReadReport* report) {
   ForEachConsumer([&](Consumer& consumer) {
     const std::uint64_t used = end - consumer.acknowledged_bytes();
     if (used <= allowed) return;
-    consumer
-        .DropOldest(used - allowed, DropReason::kOverflow, /*keeps_newest=*/true, report)
+    consumer.DropOldest(used - allowed, DropReason::kOverflow, /*keeps_newest=*/true, report)
         .IgnoreError();
   });
 }
@@ -144,8 +160,8 @@ std::string QueueImpl::DescribeFull(const AppendSize& size) const {
       Name() + " may hold " + std::to_string(options_.bytes_max) + " bytes (max_total_bytes), ";
   const std::string too_much = "; append less at once, or raise the limit";
   if (!drops && bytes > options_.bytes_max) return own + append + too_much;
-  const bool own_is_full = drops ? !FitsBeside(kept, bytes, options_.bytes_max)
-                                 : kept + bytes > options_.bytes_max;
+  const bool own_is_full =
+      drops ? !FitsBeside(kept, bytes, options_.bytes_max) : kept + bytes > options_.bytes_max;
   if (options_.budget == nullptr || own_is_full) return own + "of which " + holds + "; " + append;
   const QueueBudget& budget = *options_.budget;
   const std::string shared =
@@ -214,7 +230,8 @@ Status QueueImpl::CopyToDisk() {
   auto batch = memory_->Find(std::max(LowWater(), disk_->end_sequence()));
   for (; batch != nullptr; batch = memory_->Find(batch->block.end_sequence())) {
     TOPICDB_RETURN_IF_ERROR(disk_->segments().SkipTo(batch->block.first_sequence));
-    TOPICDB_RETURN_IF_ERROR(disk_->Append(batch->block.items, /*through=*/true).status());
+    const WeighedItems items{batch->block.items, batch->block.weights};
+    TOPICDB_RETURN_IF_ERROR(disk_->Append(items, /*through=*/true).status());
   }
   return disk_->segments().SkipTo(memory_->end_sequence());
 }
@@ -260,21 +277,21 @@ Status QueueImpl::ChooseLog(std::uint64_t bytes, Durability durability, ReadRepo
   return MoveToMemory(report);
 }
 
-AppendSize QueueImpl::SizeOf(std::span<const std::string_view> items) const {
+AppendSize QueueImpl::SizeOf(const WeighedItems& items) const {
+  if (options_.weighed) return {items.Weight(), items.weights.back()};
   AppendSize size;
-  for (const std::string_view item : items) size.bytes += log().ItemBytes(item);
+  for (const std::string_view item : items.items) size.bytes += log().ItemBytes(item);
   size.bytes += kFrameBytesMax * (1 + size.bytes / kFrameBodyBytes);
-  size.newest_bytes = log().ItemBytes(items.back()) + kFrameBytesMax;
+  size.newest_bytes = log().ItemBytes(items.items.back()) + kFrameBytesMax;
   return size;
 }
 
-Result<std::uint64_t> QueueImpl::AppendLocked(std::span<const std::string_view> items,
-                                              bool memory_is_high,
+Result<std::uint64_t> QueueImpl::AppendLocked(const WeighedItems& items, bool memory_is_high,
                                               const InterruptCheck& interrupted,
                                               Durability* durability, ReadReport* report) {
   const AppendSize size = SizeOf(items);
   TOPICDB_ASSIGN_OR_RETURN(const bool fits, MakeRoom(size, interrupted, report));
-  TOPICDB_RETURN_IF_ERROR(ReserveSequences(items.size()));
+  TOPICDB_RETURN_IF_ERROR(ReserveSequences(items.items.size()));
   TOPICDB_RETURN_IF_ERROR(ChooseLog(size.bytes, *durability, report));
   if (memory_ != nullptr) *durability = Durability::kNone;
   TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t first,
@@ -291,15 +308,14 @@ Result<std::uint64_t> QueueImpl::AppendLocked(std::span<const std::string_view> 
   return first;
 }
 
-Result<QueueReceipt> QueueImpl::Append(std::span<const std::string_view> items,
-                                       std::optional<Durability> wanted,
+Result<QueueReceipt> QueueImpl::Append(const WeighedItems& items, std::optional<Durability> wanted,
                                        const InterruptCheck& interrupted) {
   const CallGate::Call call(gate_);
   TOPICDB_RETURN_IF_ERROR(CheckUsable());
   TOPICDB_RETURN_IF_ERROR(CheckPoison());
   TOPICDB_RETURN_IF_ERROR(CheckItems(items));
   TOPICDB_ASSIGN_OR_RETURN(Durability durability, DurabilityFor(wanted));
-  if (items.empty()) {
+  if (items.items.empty()) {
     const MutexLock lock(append_mutex_);
     return QueueReceipt{{log().end_sequence(), 0}, durability};
   }
@@ -328,7 +344,7 @@ Result<QueueReceipt> QueueImpl::Append(std::span<const std::string_view> items,
     SyncAppended().IgnoreError();
   }
   if (durability == Durability::kNone || options_.sync_interval.has_value()) WakeKeeper();
-  return QueueReceipt{{*first, items.size()}, durability};
+  return QueueReceipt{{*first, items.items.size()}, durability};
 }
 
 void QueueImpl::UpdateBudget() {

@@ -22,6 +22,9 @@ struct QueueRecord {
   std::uint64_t sequence_ceiling = 1;
   // Where the log ended when the queue was closed. Absent while it is open, and after a crash.
   std::optional<LogEnd> closed_end;
+  // Whether items with weights were ever appended. Earlier versions, which cannot read these, then
+  // refuse the record.
+  bool weighed = false;
 };
 
 // Returns the name of the cursor that is stored in a file of that name. Returns nothing if the file

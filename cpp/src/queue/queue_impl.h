@@ -29,9 +29,12 @@ namespace topicdb {
 
 // What an append asks of the limits. The numbers are upper bounds.
 struct AppendSize {
-  std::uint64_t bytes = 0;         // of all its items, as they will be stored
-  std::uint64_t newest_bytes = 0;  // of its last item
+  std::uint64_t bytes = 0;         // that all its items will count
+  std::uint64_t newest_bytes = 0;  // that its last item will count
 };
+
+// Returns the error that replayq's format cannot store weights.
+Status ReplayqWeighs();
 
 // A buffer queue. It owns the log, the files and the thread of the keeper, which writes out, fsyncs
 // and frees what calls have left to it. The handles of the queue and of its cursors share it.
@@ -57,8 +60,7 @@ class QueueImpl {
   const std::string& path() const { return path_; }
 
   // The methods from here on are those of Queue and QueueCursor; see topicdb/queue.h.
-  Result<QueueReceipt> Append(std::span<const std::string_view> items,
-                              std::optional<Durability> durability,
+  Result<QueueReceipt> Append(const WeighedItems& items, std::optional<Durability> durability,
                               const InterruptCheck& interrupted);
   Result<std::shared_ptr<Consumer>> GetConsumer(const std::string& name, bool from_newest);
   Status RemoveConsumer(const std::string& name);
@@ -96,18 +98,18 @@ class QueueImpl {
   Status CloseFiles(ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
 
   // queue_append.cc
-  // Returns kInvalidArgument if an item is too long.
-  Status CheckItems(std::span<const std::string_view> items) const;
+  // Returns kInvalidArgument if an item is too long, or its weight is missing or too large.
+  Status CheckItems(const WeighedItems& items) const;
   // Returns the durability of an append, or kInvalidArgument if the queue cannot give the `wanted`
   // one.
   Result<Durability> DurabilityFor(std::optional<Durability> wanted) const;
   // Makes room for the items and appends them. Returns the number of the first. Sets `durability`
   // to the one that was reached, as far as no fsync is needed for it.
-  Result<std::uint64_t> AppendLocked(std::span<const std::string_view> items, bool memory_is_high,
+  Result<std::uint64_t> AppendLocked(const WeighedItems& items, bool memory_is_high,
                                      const InterruptCheck& interrupted, Durability* durability,
                                      ReadReport* report) TOPICDB_REQUIRES(append_mutex_);
   // Returns how large the append of these items is.
-  AppendSize SizeOf(std::span<const std::string_view> items) const TOPICDB_REQUIRES(append_mutex_);
+  AppendSize SizeOf(const WeighedItems& items) const TOPICDB_REQUIRES(append_mutex_);
   // Makes room for an append, by the overflow policy. Returns whether all of it fits: if not, the
   // caller must call TrimToLimit once it is done. Returns kQuota if there is no room. A wait for
   // room may also end with kClosed or kInterrupted.
@@ -155,7 +157,7 @@ class QueueImpl {
   // Return the log to which items are appended.
   QueueLog& log() const TOPICDB_REQUIRES(append_mutex_);
   std::shared_ptr<QueueLog> shared_log() const TOPICDB_REQUIRES(append_mutex_);
-  // Returns the bytes that the slowest cursor has not acknowledged.
+  // Returns what the items count that the slowest cursor has not acknowledged.
   std::uint64_t BytesInUse() const TOPICDB_REQUIRES(append_mutex_);
   // Returns a number below which every cursor has acknowledged all items.
   std::uint64_t LowWater() const TOPICDB_EXCLUDES(consumers_mutex_);

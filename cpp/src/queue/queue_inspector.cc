@@ -93,6 +93,7 @@ QueueRecord RecordFor(const FoundSegments& found, const QueueFilesInfo& files) {
   QueueRecord record;
   record.sequence_ceiling = found.previous_end;
   if (!found.segments.empty()) record.id = found.segments.front().identity.queue_id;
+  for (const SegmentState& segment : found.segments) record.weighed |= segment.identity.weighed;
   for (const auto& consumer : files.consumers) {
     record.sequence_ceiling =
         std::max(record.sequence_ceiling, consumer->stored_stats().next_sequence);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string_view>
 
 #include "segment/segment_log.h"
@@ -20,8 +19,9 @@ struct LogPosition {
   std::uint64_t frame_sequence = 0;  // of the first item of that frame
 };
 
-// How much there is before a place in a log: bytes of frames, and items. What was freed counts,
-// too.
+// How much there is before a place in a log, including what was freed. The bytes are those that
+// count for the limits of a queue: the weights of items, or of items without weights the bytes of
+// their frames.
 struct LogCount {
   std::uint64_t bytes = 0;
   std::uint64_t items = 0;
@@ -59,9 +59,10 @@ class QueueLog {
   QueueLog(const QueueLog&) = delete;
   QueueLog& operator=(const QueueLog&) = delete;
 
-  // Appends items and returns the number of the first. With `through`, a log on disk hands them to
-  // the operating system before it returns. After an error, nothing was appended.
-  virtual Result<std::uint64_t> Append(std::span<const std::string_view> items, bool through) = 0;
+  // Appends items and returns the number of the first. Either all items that are appended to a log
+  // have weights, or none. With `through`, a log on disk hands them to the operating system before
+  // it returns. After an error, nothing was appended.
+  virtual Result<std::uint64_t> Append(const WeighedItems& items, bool through) = 0;
   virtual std::uint64_t begin_sequence() const = 0;  // of the oldest item, or end_sequence()
   virtual std::uint64_t end_sequence() const = 0;    // of the next item
   // FreeBefore does nothing for numbers that are smaller than this.
@@ -72,7 +73,8 @@ class QueueLog {
   virtual std::unique_ptr<QueueLogReader> NewReader() = 0;
   // Frees the items that have smaller numbers, as far as the log can.
   virtual Status FreeBefore(std::uint64_t sequence) = 0;
-  // Returns the stored bytes of one item, without the header of its frame.
+  // Returns what an item without a weight counts for the limits, apart from the header of its
+  // frame: its stored bytes.
   virtual std::uint64_t ItemBytes(std::string_view item) const = 0;
 };
 
@@ -81,13 +83,13 @@ class DiskLog : public QueueLog {
  public:
   explicit DiskLog(std::unique_ptr<SegmentLog> segments) : segments_(std::move(segments)) {}
 
-  Result<std::uint64_t> Append(std::span<const std::string_view> items, bool through) override {
+  Result<std::uint64_t> Append(const WeighedItems& items, bool through) override {
     return segments_->Append(items, through);
   }
   std::uint64_t begin_sequence() const override { return segments_->begin_sequence(); }
   std::uint64_t end_sequence() const override { return segments_->end_sequence(); }
   std::uint64_t free_at() const override { return segments_->free_at(); }
-  LogCount end_count() const override { return {segments_->end_bytes(), segments_->end_items()}; }
+  LogCount end_count() const override { return {segments_->end_weight(), segments_->end_items()}; }
   std::unique_ptr<QueueLogReader> NewReader() override;
   Status FreeBefore(std::uint64_t sequence) override { return segments_->FreeBefore(sequence); }
   std::uint64_t ItemBytes(std::string_view item) const override {

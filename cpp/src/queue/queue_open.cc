@@ -50,13 +50,24 @@ Status QueueImpl::DeleteVolatile() {
 }
 
 Status QueueImpl::OpenFiles(ReadReport* report) {
-  TOPICDB_ASSIGN_OR_RETURN(auto files, QueueFiles::Open(path_, options_.format, options_.mode));
+  // Weights need TopicDB's own format.
+  const auto wanted = options_.weighed ? QueueFormat::kTopicdb : options_.format;
+  auto opened = QueueFiles::Open(path_, wanted, options_.mode);
+  if (!opened.ok()) {
+    const bool weighs = options_.weighed && opened.status().code() == Code::kInvalidArgument;
+    return weighs ? ReplayqWeighs().WithContext(path_) : opened.status();
+  }
+  auto files = std::move(opened).value();
   const SegmentFormat& format = files->segment_format();
   const bool native = files->format() == QueueFormat::kTopicdb;
   reserves_sequences_ = native && options_.mode != QueueMode::kVolatile;
   has_cursors_ = native;
   QueueRecord record = files->record();
   const bool record_damaged = files->record_damaged();
+  if (options_.weighed && !record.weighed) {
+    record.weighed = true;
+    TOPICDB_RETURN_IF_ERROR(files->WriteRecord(record));
+  }
   {
     const MutexLock lock(files_mutex_);
     files_ = std::move(files);
@@ -71,8 +82,12 @@ Status QueueImpl::OpenFiles(ReadReport* report) {
     record.closed_end.reset();
     next += kSequencesSkipped;
   }
-  const SegmentLogOptions options{path_, &format, record.id, options_.segment_bytes,
-                                  /*durable=*/options_.mode != QueueMode::kVolatile};
+  const SegmentLogOptions options{path_,
+                                  &format,
+                                  record.id,
+                                  options_.segment_bytes,
+                                  /*durable=*/options_.mode != QueueMode::kVolatile,
+                                  options_.weighed};
   TOPICDB_ASSIGN_OR_RETURN(auto segments,
                            SegmentLog::Open(options, record.closed_end, next, &report->damage));
   disk_ = std::make_shared<DiskLog>(std::move(segments));

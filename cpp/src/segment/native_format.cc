@@ -13,6 +13,10 @@ constexpr std::string_view kFileMagic = "TDBSEGM\n";
 constexpr std::uint16_t kVersion = 1;
 constexpr std::uint32_t kFrameMagic = 0x01465154;   // "TQF\x01"
 constexpr std::uint32_t kFooterMagic = 0x01455154;  // "TQE\x01"
+// Of segments whose items have weights.
+constexpr std::uint16_t kWeighedVersion = 2;
+constexpr std::uint32_t kWeighedFrameMagic = 0x02465154;   // "TQF\x02"
+constexpr std::uint32_t kWeighedFooterMagic = 0x02455154;  // "TQE\x02"
 constexpr std::size_t kHeaderBytes = 64;
 constexpr std::size_t kFrameHeaderBytes = 32;
 constexpr std::size_t kCheckAt = 4;
@@ -44,6 +48,14 @@ std::uint32_t CrcAt(const SegmentIdentity& identity, std::uint64_t offset, std::
   return Crc32(bytes, Crc32({place.data(), place.size()}));
 }
 
+std::uint32_t FrameMagicOf(const SegmentIdentity& identity) {
+  return identity.weighed ? kWeighedFrameMagic : kFrameMagic;
+}
+
+std::uint32_t FooterMagicOf(const SegmentIdentity& identity) {
+  return identity.weighed ? kWeighedFooterMagic : kFooterMagic;
+}
+
 std::size_t PaddingOf(std::size_t size) { return (kAlignment - size % kAlignment) % kAlignment; }
 
 std::size_t VarintBytes(std::uint64_t value) {
@@ -71,7 +83,7 @@ struct FrameHeader {
 std::optional<FrameHeader> DecodeFrameHeader(const SegmentIdentity& identity, std::uint64_t offset,
                                              std::string_view bytes) {
   Decoder in(bytes.substr(0, kFrameHeaderBytes));
-  if (in.Little<std::uint32_t>() != kFrameMagic) return std::nullopt;
+  if (in.Little<std::uint32_t>() != FrameMagicOf(identity)) return std::nullopt;
   const auto check = in.Little<std::uint32_t>();
   FrameHeader header;
   header.first_sequence = in.Little<std::uint64_t>();
@@ -87,10 +99,13 @@ std::optional<FrameHeader> DecodeFrameHeader(const SegmentIdentity& identity, st
   return sensible ? std::optional(header) : std::nullopt;
 }
 
-// Sets the items of `block` to those of a frame's body. Returns false if the body is malformed.
-bool DecodeItems(const FrameHeader& header, std::string_view body, Block* block) {
+// Sets the items of `block`, and their weights, to those of a frame's body. Returns false if the
+// body is malformed.
+bool DecodeItems(const FrameHeader& header, bool weighed, std::string_view body, Block* block) {
   Decoder in(body);
   block->items.clear();
+  block->weights.clear();
+  block->weight_before = weighed ? in.Varint() : 0;
   // The lengths come first, and the items begin behind the last of them. So this gives each item
   // its length first and moves it to its place later.
   std::uint64_t total = 0;
@@ -100,7 +115,12 @@ bool DecodeItems(const FrameHeader& header, std::string_view body, Block* block)
     block->items.emplace_back(body.data(), static_cast<std::size_t>(size));
     total += size;
   }
-  if (total != in.rest().size()) return false;
+  if (weighed) {
+    for (std::uint32_t i = 0; i < header.items && in.ok(); ++i) {
+      block->weights.push_back(in.Varint());
+    }
+  }
+  if (!in.ok() || total != in.rest().size()) return false;
   const char* next = in.rest().data();
   for (std::string_view& item : block->items) {
     item = {next, item.size()};
@@ -118,7 +138,7 @@ class NativeFormat : public SegmentFormat {
 
   std::string EncodeHeader(const SegmentIdentity& identity) const override {
     std::string out(kFileMagic);
-    AppendLittle(&out, kVersion);
+    AppendLittle(&out, identity.weighed ? kWeighedVersion : kVersion);
     out.append(6, '\0');
     AppendLittle(&out, identity.number);
     AppendLittle(&out, identity.first_sequence);
@@ -147,10 +167,11 @@ class NativeFormat : public SegmentFormat {
     if (!magic || Crc32(bytes.substr(0, kHeaderBytes - 4)) != in.Little<std::uint32_t>()) {
       return Corruption("its header is damaged");
     }
-    if (version != kVersion) {
+    if (version != kVersion && version != kWeighedVersion) {
       return SchemaFault("it has format version " + std::to_string(version) + ", this is for " +
-                         std::to_string(kVersion));
+                         std::to_string(kVersion) + " and " + std::to_string(kWeighedVersion));
     }
+    identity.weighed = version == kWeighedVersion;
     if (identity.number != number || identity.first_sequence == 0) {
       return Corruption("it belongs to segment " + std::to_string(identity.number));
     }
@@ -166,9 +187,10 @@ class NativeFormat : public SegmentFormat {
     AppendLittle(&fields, footer.end_sequence);
     AppendLittle(&fields, footer.payload_bytes);
     AppendLittle(&fields, footer.frames_end);
+    if (identity.weighed) AppendLittle(&fields, footer.weight);
     fields.resize(kFooterBytes - kFieldsBegin, '\0');
     std::string out;
-    AppendLittle(&out, kFooterMagic);
+    AppendLittle(&out, FooterMagicOf(identity));
     AppendLittle(&out, CrcAt(identity, footer.frames_end, fields));
     return out + fields;
   }
@@ -177,7 +199,7 @@ class NativeFormat : public SegmentFormat {
                                             std::string_view bytes) const override {
     if (bytes.size() != kFooterBytes) return std::nullopt;
     Decoder in(bytes);
-    if (in.Little<std::uint32_t>() != kFooterMagic) return std::nullopt;
+    if (in.Little<std::uint32_t>() != FooterMagicOf(identity)) return std::nullopt;
     const auto check = in.Little<std::uint32_t>();
     if (CrcAt(identity, offset, in.rest()) != check) return std::nullopt;
     SegmentFooter footer;
@@ -185,6 +207,7 @@ class NativeFormat : public SegmentFormat {
     footer.end_sequence = in.Little<std::uint64_t>();
     footer.payload_bytes = in.Little<std::uint64_t>();
     footer.frames_end = in.Little<std::uint64_t>();
+    if (identity.weighed) footer.weight = in.Little<std::uint64_t>();
     const bool expected =
         identity.first_sequence == 0 || footer.first_sequence == identity.first_sequence;
     const bool valid =
@@ -193,20 +216,23 @@ class NativeFormat : public SegmentFormat {
   }
 
   void EncodeFrames(const SegmentIdentity& identity, std::uint64_t offset,
-                    std::uint64_t first_sequence, std::span<const std::string_view> items,
+                    std::uint64_t first_sequence, WeighedItems left,
                     std::string* out) const override {
+    const auto body_bytes = [&](std::size_t i) {
+      return ItemBytes(left.items[i]) + (identity.weighed ? VarintBytes(left.weights[i]) : 0);
+    };
     const std::size_t begin = out->size();
-    while (!items.empty()) {
+    while (!left.items.empty()) {
       std::size_t count = 0;
       std::size_t body = 0;
-      while (count < items.size() &&
-             (count == 0 || body + ItemBytes(items[count]) <= kFrameBodyTarget)) {
-        body += ItemBytes(items[count++]);
+      while (count < left.items.size() &&
+             (count == 0 || body + body_bytes(count) <= kFrameBodyTarget)) {
+        body += body_bytes(count++);
       }
       const std::uint64_t at = offset + (out->size() - begin);
-      EncodeFrame(identity, at, first_sequence, items.first(count), count == items.size(), out);
+      EncodeFrame(identity, at, first_sequence, left.First(count), count == left.items.size(), out);
       first_sequence += count;
-      items = items.subspan(count);
+      left.RemoveFirst(count);
     }
   }
 
@@ -219,7 +245,7 @@ class NativeFormat : public SegmentFormat {
     if (bytes.size() < size) return {Found::kShort, size, 0, 0};
     const std::string_view padded = bytes.substr(kFrameHeaderBytes, size - kFrameHeaderBytes);
     if (Crc32(padded, header->fields_crc) != header->body_crc ||
-        !DecodeItems(*header, padded.substr(0, header->body_bytes), block)) {
+        !DecodeItems(*header, identity.weighed, padded.substr(0, header->body_bytes), block)) {
       return {Found::kDamaged, size, header->first_sequence, header->items};
     }
     block->first_sequence = header->first_sequence;
@@ -232,7 +258,8 @@ class NativeFormat : public SegmentFormat {
   std::size_t NextCandidate(std::uint64_t offset, std::string_view bytes) const override {
     std::size_t at = kAlignment - static_cast<std::size_t>(offset % kAlignment);
     for (; at + sizeof(kFrameMagic) <= bytes.size(); at += kAlignment) {
-      if (Decoder(bytes.substr(at)).Little<std::uint32_t>() == kFrameMagic) return at;
+      const auto magic = Decoder(bytes.substr(at)).Little<std::uint32_t>();
+      if (magic == kFrameMagic || magic == kWeighedFrameMagic) return at;
     }
     return bytes.size();
   }
@@ -248,19 +275,21 @@ class NativeFormat : public SegmentFormat {
 
  private:
   static void EncodeFrame(const SegmentIdentity& identity, std::uint64_t offset,
-                          std::uint64_t first_sequence, std::span<const std::string_view> items,
-                          bool complete, std::string* out) {
+                          std::uint64_t first_sequence, const WeighedItems& of, bool complete,
+                          std::string* out) {
     const std::size_t begin = out->size();
     out->append(kFrameHeaderBytes, '\0');
-    for (const std::string_view item : items) AppendVarint(out, item.size());
-    for (const std::string_view item : items) out->append(item);
+    if (identity.weighed) AppendVarint(out, of.weight_before);
+    for (const std::string_view item : of.items) AppendVarint(out, item.size());
+    for (const std::uint64_t weight : of.weights) AppendVarint(out, weight);
+    for (const std::string_view item : of.items) out->append(item);
     const std::size_t body_bytes = out->size() - begin - kFrameHeaderBytes;
     out->append(PaddingOf(body_bytes), '\0');
 
     char* const header = out->data() + begin;
-    PutLittle(header, kFrameMagic, 4);
+    PutLittle(header, FrameMagicOf(identity), 4);
     PutLittle(header + kFieldsBegin, first_sequence, 8);
-    PutLittle(header + kFieldsBegin + 8, items.size(), 4);
+    PutLittle(header + kFieldsBegin + 8, of.items.size(), 4);
     PutLittle(header + kBodyBytesAt, body_bytes, 4);
     header[kBodyBytesAt + 4] = static_cast<char>(complete ? kComplete : kContinues);
     StampNativeFrame(identity, offset, std::span(header, out->size() - begin));

@@ -91,9 +91,9 @@ class ReplayqFormat : public SegmentFormat {
   }
 
   void EncodeFrames(const SegmentIdentity& /*identity*/, std::uint64_t /*offset*/,
-                    std::uint64_t /*first_sequence*/, std::span<const std::string_view> items,
+                    std::uint64_t /*first_sequence*/, WeighedItems items,
                     std::string* out) const override {
-    for (const std::string_view item : items) {
+    for (const std::string_view item : items.items) {
       out->push_back(kVersion1);
       AppendBig(out, kMagic);
       AppendBig(out, Crc32(item));

@@ -30,8 +30,31 @@ struct SegmentIdentity {
   // the process ended without closing: no stored item has one of the numbers between.
   std::uint64_t previous_end = 0;
   QueueId queue_id{};
+  // Whether its items have weights. If not, an item counts its bytes in the file.
+  bool weighed = false;
 
   bool operator==(const SegmentIdentity&) const = default;
+};
+
+// Items, and the weight of each: what it counts for the limits of a queue. It refers to memory of
+// the caller.
+struct WeighedItems {
+  // These constructors are for items without weights.
+  WeighedItems(std::span<const std::string_view> items_) : items(items_) {}
+  WeighedItems(const std::vector<std::string_view>& items_) : items(items_) {}
+  WeighedItems(std::span<const std::string_view> items_, std::span<const std::uint64_t> weights_)
+      : items(items_), weights(weights_) {}
+
+  // Returns the first `count` of them.
+  WeighedItems First(std::size_t count) const;
+  // Takes the first `count` of them away.
+  void RemoveFirst(std::size_t count);
+  // Returns the sum of the weights.
+  std::uint64_t Weight() const;
+
+  std::span<const std::string_view> items;
+  std::span<const std::uint64_t> weights;  // as many as items, or none
+  std::uint64_t weight_before = 0;         // of all items before them in their segment
 };
 
 // What the footer of a sealed segment says.
@@ -40,6 +63,7 @@ struct SegmentFooter {
   std::uint64_t end_sequence = 0;  // after the last item
   std::uint64_t payload_bytes = 0;
   std::uint64_t frames_end = 0;  // the offset after the last frame
+  std::uint64_t weight = 0;      // of the items; 0 if they have no weights
 
   bool operator==(const SegmentFooter&) const = default;
 };
@@ -52,8 +76,12 @@ struct Block {
   // Whether the append that these items are part of continues in the next frame.
   bool continues = false;
   std::vector<std::string_view> items;  // refer to the bytes that were parsed
+  std::vector<std::uint64_t> weights;   // as many as items; none if the items have no weights
+  std::uint64_t weight_before = 0;      // of the items before them in the segment, if they have any
 
   std::uint64_t end_sequence() const { return first_sequence + items.size(); }
+  // Returns the weight of the items before them in the segment, and of themselves.
+  std::uint64_t weight_behind() const;
 };
 
 // What Parse found at an offset.
@@ -103,9 +131,10 @@ class SegmentFormat {
                                                     std::string_view bytes) const = 0;
 
   // Adds the frames of one append to `out`. They begin at `offset` of the file.
-  // REQUIRES: !items.empty(), and each item is smaller than 4 GiB - 1 MiB
+  // REQUIRES: there are items, each is smaller than 4 GiB - 1 MiB, and they have weights if those
+  // of the segment do
   virtual void EncodeFrames(const SegmentIdentity& identity, std::uint64_t offset,
-                            std::uint64_t first_sequence, std::span<const std::string_view> items,
+                            std::uint64_t first_sequence, WeighedItems items,
                             std::string* out) const = 0;
   // Parses the frame at the beginning of `bytes`, which are at `offset` of the file. If the format
   // does not number items, the first one gets the number `expected`. Reuses the memory of `block`;

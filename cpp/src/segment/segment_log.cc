@@ -36,7 +36,8 @@ Result<std::unique_ptr<SegmentLog>> SegmentLog::Open(const SegmentLogOptions& op
   TOPICDB_ASSIGN_OR_RETURN(
       log->writer_, SegmentWriter::Continue(last.path, *options.format, last.identity, last.end,
                                             options.segment_bytes));
-  if (log->next_sequence_ != last.end.sequence) {  // numbers within a segment have no gaps
+  // Numbers within a segment have no gaps, and either all of its items have weights or none.
+  if (log->next_sequence_ != last.end.sequence || last.identity.weighed != options.weighed) {
     TOPICDB_RETURN_IF_ERROR(log->SealLast());
   }
   return log;
@@ -46,9 +47,9 @@ Status SegmentLog::StartSegment() {
   SegmentState state;
   while (format().FirstSequence(next_number_, next_sequence_) < next_sequence_) ++next_number_;
   const std::uint64_t first = format().FirstSequence(next_number_, next_sequence_);
-  state.identity = {next_number_, first, previous_end_, options_.queue_id};
+  state.identity = {next_number_, first, previous_end_, options_.queue_id, options_.weighed};
   state.path = options_.directory + "/" + format().FileName(next_number_);
-  state.bytes_before = BytesAtEnd();
+  state.weight_before = WeightAtEnd();
   state.items_before = ItemsAtEnd();
   TOPICDB_ASSIGN_OR_RETURN(
       writer_, SegmentWriter::Create(state.path, format(), state.identity, options_.segment_bytes));
@@ -63,8 +64,7 @@ Status SegmentLog::SealLast() {
   TOPICDB_RETURN_IF_ERROR(writer_->Seal());
   segments_.back().sealed = true;
   UpdateFreeAt();
-  if (options_.durable &&
-      unsynced_.emplace(writer_->identity().number, writer_->file()).second) {
+  if (options_.durable && unsynced_.emplace(writer_->identity().number, writer_->file()).second) {
     ++files_to_sync_;
   }
   writer_.reset();
@@ -83,7 +83,7 @@ Status SegmentLog::PrepareWriter() {
   return writer_ == nullptr ? StartSegment() : Status::Ok();
 }
 
-Result<std::uint64_t> SegmentLog::Append(std::span<const std::string_view> items, bool through) {
+Result<std::uint64_t> SegmentLog::Append(const WeighedItems& items, bool through) {
   const MutexLock lock(mutex_);
   TOPICDB_RETURN_IF_ERROR(PrepareWriter());
   TOPICDB_RETURN_IF_ERROR(writer_->Append(items, through));
@@ -147,7 +147,7 @@ std::vector<std::string> SegmentLog::Detach(std::uint64_t sequence) {
   for (const SegmentState& state : segments_) {
     if (!state.sealed || state.end.sequence > sequence) break;
     paths.push_back(state.path);
-    freed_bytes_ = state.bytes_before + state.end.offset - format().header_bytes();
+    freed_weight_ = state.weight_before + state.end.weight;
     freed_items_ = state.items_before + state.end.sequence - state.identity.first_sequence;
   }
   segments_.erase(segments_.begin(), segments_.begin() + static_cast<std::ptrdiff_t>(paths.size()));
@@ -178,10 +178,10 @@ Status SegmentLog::Clear() {
   return FreeBefore(UINT64_MAX);
 }
 
-std::uint64_t SegmentLog::BytesAtEnd() const {
-  if (segments_.empty()) return freed_bytes_;
+std::uint64_t SegmentLog::WeightAtEnd() const {
+  if (segments_.empty()) return freed_weight_;
   const SegmentState& last = segments_.back();
-  return last.bytes_before + last.end.offset - format().header_bytes();
+  return last.weight_before + last.end.weight;
 }
 
 std::uint64_t SegmentLog::ItemsAtEnd() const {
@@ -218,9 +218,9 @@ std::uint64_t SegmentLog::end_sequence() const {
   return next_sequence_;
 }
 
-std::uint64_t SegmentLog::end_bytes() const {
+std::uint64_t SegmentLog::end_weight() const {
   const MutexLock lock(mutex_);
-  return BytesAtEnd();
+  return WeightAtEnd();
 }
 
 std::uint64_t SegmentLog::end_items() const {

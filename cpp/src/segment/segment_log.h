@@ -40,10 +40,10 @@ class SegmentLog {
                                                   std::uint64_t next_sequence,
                                                   std::vector<LogDamage>* damage);
 
-  // Appends items and returns the number of the first. With `through`, hands them to the operating
-  // system before it returns. After an error, nothing was appended.
-  Result<std::uint64_t> Append(std::span<const std::string_view> items, bool through)
-      TOPICDB_EXCLUDES(mutex_);
+  // Appends items, which must have weights if the options say so, and returns the number of the
+  // first. With `through`, hands them to the operating system before it returns. After an error,
+  // nothing was appended.
+  Result<std::uint64_t> Append(const WeighedItems& items, bool through) TOPICDB_EXCLUDES(mutex_);
   // Hands what is buffered to the operating system.
   Status WriteOut() TOPICDB_EXCLUDES(mutex_);
   // Makes everything that was appended before the call safe from loss of power.
@@ -71,14 +71,14 @@ class SegmentLog {
   std::uint64_t free_at() const { return free_at_.load(std::memory_order_acquire); }
   // Returns the number of the next item.
   std::uint64_t end_sequence() const TOPICDB_EXCLUDES(mutex_);
-  // Return the bytes of frames, and the items, of everything that was in this log.
-  std::uint64_t end_bytes() const TOPICDB_EXCLUDES(mutex_);
+  // Return the weight (SegmentEnd::weight), and the items, of everything that was in this log.
+  std::uint64_t end_weight() const TOPICDB_EXCLUDES(mutex_);
   std::uint64_t end_items() const TOPICDB_EXCLUDES(mutex_);
   // Returns the segments as they are now, by number.
   std::vector<SegmentState> Segments() const TOPICDB_EXCLUDES(mutex_);
   LogFiles CountFiles() const TOPICDB_EXCLUDES(mutex_);
-  // Returns how many sealed files stay open until Sync has covered them: an error of the file system
-  // reaches only a file that was open when it happened.
+  // Returns how many sealed files stay open until Sync has covered them: an error of the file
+  // system reaches only a file that was open when it happened.
   std::size_t files_to_sync() const { return files_to_sync_.load(std::memory_order_relaxed); }
   // Returns the first segment with an item of this number or a greater one, or nothing if there is
   // none. Writes out what is buffered for that segment.
@@ -101,8 +101,8 @@ class SegmentLog {
   Status SealLast() TOPICDB_REQUIRES(mutex_);
   // Syncs a file of UnsyncedFiles. Takes no lock.
   Status SyncSealed(std::uint64_t number, const File* file) const;
-  // Return the bytes of frames, and the items, up to the end of the last segment.
-  std::uint64_t BytesAtEnd() const TOPICDB_REQUIRES(mutex_);
+  // Return the weight and the items up to the end of the last segment.
+  std::uint64_t WeightAtEnd() const TOPICDB_REQUIRES(mutex_);
   std::uint64_t ItemsAtEnd() const TOPICDB_REQUIRES(mutex_);
   // Sets free_at_ after the first segment has changed.
   void UpdateFreeAt() TOPICDB_REQUIRES(mutex_);
@@ -119,7 +119,7 @@ class SegmentLog {
   std::uint64_t previous_end_ TOPICDB_GUARDED_BY(mutex_) = 1;  // the number after the last item
   // The directory was synced after all segments with smaller numbers were made.
   std::uint64_t names_synced_before_ TOPICDB_GUARDED_BY(mutex_) = 1;
-  std::uint64_t freed_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;
+  std::uint64_t freed_weight_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::uint64_t freed_items_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::atomic<std::uint64_t> free_at_{UINT64_MAX};
   std::atomic<std::size_t> files_to_sync_{0};  // how many of unsynced_ are open

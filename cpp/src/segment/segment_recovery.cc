@@ -92,8 +92,17 @@ class Finder {
   // items they have. Returns nothing if there is no whole frame.
   Result<std::optional<SegmentIdentity>> InferIdentity(const std::shared_ptr<const File>& file,
                                                        std::uint64_t number) const {
-    TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t size, file->Size());
     SegmentIdentity identity{number, 0, 0, options_.queue_id};
+    TOPICDB_ASSIGN_OR_RETURN(auto inferred, InferNumbers(file, identity));
+    if (inferred.has_value()) return inferred;
+    identity.weighed = true;
+    return InferNumbers(file, identity);
+  }
+
+  // Does what InferIdentity does, for a segment whose items have weights, or do not.
+  Result<std::optional<SegmentIdentity>> InferNumbers(const std::shared_ptr<const File>& file,
+                                                      SegmentIdentity identity) const {
+    TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t size, file->Size());
     const auto footer = ReadFooter(*file, size, identity);
     bool complete = footer.has_value();
     if (footer.has_value()) {
@@ -110,7 +119,7 @@ class Finder {
     // If the segment has all its items and follows the one before it, a gap between the two has
     // only numbers that were never given to an item.
     const bool follows =
-        found_.segments.empty() || found_.segments.back().identity.number + 1 == number;
+        found_.segments.empty() || found_.segments.back().identity.number + 1 == identity.number;
     identity.previous_end = complete && follows ? found_.previous_end : identity.first_sequence;
     return std::optional(identity);
   }
@@ -126,7 +135,7 @@ class Finder {
   void Count(SegmentState* state) const {
     if (found_.segments.empty()) return;
     const SegmentState& before = found_.segments.back();
-    state->bytes_before = before.bytes_before + before.end.offset - format_.header_bytes();
+    state->weight_before = before.weight_before + before.end.weight;
     state->items_before =
         before.items_before + before.end.sequence - before.identity.first_sequence;
   }
@@ -174,7 +183,8 @@ class Finder {
   Status FindEnd(const File& file, bool last, bool headless, SegmentState* state) {
     TOPICDB_ASSIGN_OR_RETURN(const std::uint64_t size, file.Size());
     if (const auto footer = ReadFooter(file, size, state->identity); footer.has_value()) {
-      state->end = {footer->frames_end, footer->end_sequence, footer->payload_bytes};
+      state->end = {footer->frames_end, footer->end_sequence, footer->payload_bytes,
+                    WeightOr(*state, footer->weight, footer->frames_end)};
       state->sealed = true;
       return Status::Ok();
     }
@@ -183,6 +193,7 @@ class Finder {
                        known_end_->end.offset == size;
     if (known) {
       state->end = known_end_->end;
+      state->end.weight = WeightOr(*state, state->end.weight, state->end.offset);
       if (!headless) return Status::Ok();
     } else {
       TOPICDB_RETURN_IF_ERROR(Recover(size, state));
@@ -195,6 +206,12 @@ class Finder {
                                                      state->end, /*reserve_bytes=*/0));
     TOPICDB_RETURN_IF_ERROR(writer->Seal());
     return writer->file()->Sync();
+  }
+
+  // Returns `weight`, or the bytes of frames up to `offset` if the segment has no weights.
+  std::uint64_t WeightOr(const SegmentState& state, std::uint64_t weight,
+                         std::uint64_t offset) const {
+    return state.identity.weighed ? weight : offset - format_.header_bytes();
   }
 
   // Returns the footer at the end of a file of `size` bytes, or nothing if there is none.
@@ -213,7 +230,7 @@ class Finder {
     TOPICDB_ASSIGN_OR_RETURN(const auto file, File::OpenForReading(state->path));
     SegmentReader reader(file, format_, state->identity);
     const ReadLimit limit{size, 0};
-    state->end = {format_.header_bytes(), state->identity.first_sequence, 0};
+    state->end = {format_.header_bytes(), state->identity.first_sequence, 0, 0};
     std::uint64_t payload_bytes = 0;
     std::optional<LogDamage> tail;  // damage that no whole frame follows so far
     while (true) {
@@ -228,7 +245,8 @@ class Finder {
       tail.reset();  // frames follow the damage, so readers will report it
       for (const std::string_view item : reader.block().items) payload_bytes += item.size();
       if (reader.block().continues) continue;
-      state->end = {reader.offset(), reader.sequence(), payload_bytes};
+      state->end = {reader.offset(), reader.sequence(), payload_bytes,
+                    WeightOr(*state, reader.block().weight_behind(), reader.offset())};
     }
     const std::uint64_t torn = size - state->end.offset;
     if (torn == 0) return Status::Ok();

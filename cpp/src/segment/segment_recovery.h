@@ -30,8 +30,9 @@ struct SegmentState {
   SegmentEnd end;
   bool sealed = false;
   std::string path;
-  // Bytes of frames, and items, in all segments before it, including those that were freed.
-  std::uint64_t bytes_before = 0;
+  // The weight of all segments before it (SegmentEnd::weight), and their items, including those
+  // that were freed.
+  std::uint64_t weight_before = 0;
   std::uint64_t items_before = 0;
 };
 
@@ -49,6 +50,7 @@ struct SegmentLogOptions {
   std::uint64_t segment_bytes = 0;  // a segment with at least this many bytes is sealed
   // Whether the files outlive the queue. If not, nobody syncs them.
   bool durable = true;
+  bool weighed = false;  // whether items are appended with weights
 };
 
 // The segments of a log as they were found.

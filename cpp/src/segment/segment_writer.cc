@@ -16,7 +16,7 @@ Result<std::unique_ptr<SegmentWriter>> SegmentWriter::Create(const std::string& 
     unlink(path.c_str());  // the next attempt must find no file in its way
     return status;
   }
-  const SegmentEnd end{header.size(), identity.first_sequence, 0};
+  const SegmentEnd end{header.size(), identity.first_sequence, 0, 0};
   return std::unique_ptr<SegmentWriter>(new SegmentWriter(std::move(file), format, identity, end));
 }
 
@@ -31,8 +31,9 @@ Result<std::unique_ptr<SegmentWriter>> SegmentWriter::Continue(const std::string
   return std::unique_ptr<SegmentWriter>(new SegmentWriter(std::move(file), format, identity, end));
 }
 
-Status SegmentWriter::Append(std::span<const std::string_view> items, bool through) {
+Status SegmentWriter::Append(WeighedItems items, bool through) {
   const std::size_t buffered = buffer_.size();
+  items.weight_before = end_.weight;
   format_.EncodeFrames(identity_, end_.offset, end_.sequence, items, &buffer_);
   if (through || buffer_.size() >= kBufferBytes) {
     Status status = file_->WriteAt(written_offset_, buffer_);
@@ -46,8 +47,10 @@ Status SegmentWriter::Append(std::span<const std::string_view> items, bool throu
   } else {
     end_.offset = written_offset_ + buffer_.size();
   }
-  end_.sequence += items.size();
-  for (const std::string_view item : items) end_.payload_bytes += item.size();
+  end_.sequence += items.items.size();
+  for (const std::string_view item : items.items) end_.payload_bytes += item.size();
+  end_.weight =
+      identity_.weighed ? end_.weight + items.Weight() : end_.offset - format_.header_bytes();
   return Status::Ok();
 }
 
@@ -62,7 +65,7 @@ Status SegmentWriter::WriteOut() {
 Status SegmentWriter::Seal() {
   TOPICDB_RETURN_IF_ERROR(WriteOut());
   const SegmentFooter footer{identity_.first_sequence, end_.sequence, end_.payload_bytes,
-                             end_.offset};
+                             end_.offset, end_.weight};
   TOPICDB_RETURN_IF_ERROR(file_->WriteAt(end_.offset, format_.EncodeFooter(identity_, footer)));
   return file_->Truncate(end_.offset + format_.footer_bytes());
 }

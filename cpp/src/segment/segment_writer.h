@@ -18,6 +18,7 @@ struct SegmentEnd {
   std::uint64_t offset = 0;
   std::uint64_t sequence = 0;  // after the last item
   std::uint64_t payload_bytes = 0;
+  std::uint64_t weight = 0;  // of the items; if they have none, the bytes of the frames
 };
 
 // Appends items to one segment file, with a buffer. The `format` must outlive it. Not thread-safe:
@@ -41,8 +42,9 @@ class SegmentWriter {
                                                          const SegmentEnd& end,
                                                          std::uint64_t reserve_bytes);
 
-  // Appends items. With `through`, hands them and all before them to the operating system.
-  Status Append(std::span<const std::string_view> items, bool through);
+  // Appends items, which must have weights if those of the segment do. With `through`, hands them
+  // and all before them to the operating system.
+  Status Append(WeighedItems items, bool through);
   // Hands what is buffered to the operating system.
   Status WriteOut();
   // Calls WriteOut, then writes the footer. No Append may follow.

@@ -71,7 +71,8 @@ class Consumer:
         - ``count``: the most items.
         - ``bytes``, ``rule``: with ``"at_most"`` it ends before the item that would exceed
           ``bytes``, but takes at least one item. With ``"at_least"`` it takes items until they have
-          ``bytes``.
+          ``bytes``. Headers do not count; an item that was appended with a ``sizer`` counts what
+          that said.
         - ``stop_before``: called with each item in turn; when it returns true, that item and those
           behind it stay in the queue.
         - ``timeout``: how many seconds to wait if there is no item; 0: not at all; None: for ever.

@@ -14,6 +14,7 @@ from topicdb.closing import Closing
 from topicdb.creating import directories_for, settled_path
 from topicdb.queue.awaiting import Awaiting
 from topicdb.queue.consumer import DEFAULT_CURSOR, Consumer, Cursor, Seconds
+from topicdb.queue.items import Packing, Sizer
 from topicdb.queue.records import CursorStats, Drop, QueueReceipt, QueueStats
 from topicdb.types import BytesLike, Durability
 
@@ -49,6 +50,7 @@ class Queue(Consumer, Closing):
         flush_interval: Seconds = 0.1,
         sync_interval: Seconds | None = None,
         budget: QueueBudget | None = None,
+        sizer: Sizer | None = None,
         drop_if_highmem: bool | Callable[[], bool] = False,
         on_drop: Callable[[Drop], object] | None = None,
         directory_mode: int | None = None,
@@ -63,9 +65,13 @@ class Queue(Consumer, Closing):
           of the directory, or TopicDB's own for a new one.
         - ``segment_bytes``: a segment file is closed at this many bytes, at least 256 (default 10
           MiB).
-        - ``max_total_bytes``: the most bytes, with headers, that one cursor has not acknowledged.
+        - ``max_total_bytes``: the most bytes that one cursor has not acknowledged.
         - ``item_bytes_max``: a longer item is refused; the default is MQTT's longest payload.
         - ``budget``: a limit that several queues share.
+        - ``sizer``: called with each item that is appended; returns what it counts for the limits
+          of the queue (``max_total_bytes``, ``budget``, ``bytes`` of a ``pop``, and what an
+          ``"offload"`` queue keeps in memory), from 0 to 2**40. The number is stored with the item.
+          None: its stored bytes, with headers. Not for format ``"replayq"``.
         - ``overflow``: what an append does that would exceed a limit: ``"drop_oldest"`` (it is
           taken, and the oldest items go, at last its own; never its newest item, nor items in
           flight), ``"reject"`` (QuotaError), ``"block"`` (waits up to ``block_timeout`` seconds,
@@ -87,6 +93,7 @@ class Queue(Consumer, Closing):
         StorageError if the file system failed. Damage to single files does not prevent opening:
         ``stats().damage`` lists it.
         """
+        packing = Packing(sizer)
         tell = None if on_drop is None else _teller(on_drop)
         where = "" if path is None else settled_path(path)
         open_core = partial(
@@ -97,6 +104,7 @@ class Queue(Consumer, Closing):
             segment_bytes=_size("segment_bytes", segment_bytes),
             max_total_bytes=_size("max_total_bytes", max_total_bytes),
             item_bytes_max=_size("item_bytes_max", item_bytes_max),
+            weighed=packing.weighs,
             overflow=overflow,
             block_timeout_us=timeout_us(block_timeout, what="block_timeout"),
             durability=durability,
@@ -107,14 +115,15 @@ class Queue(Consumer, Closing):
             on_drop=tell,
         )
         if path is None:
-            return cls(open_core(), max_total_bytes)
+            return cls(open_core(), max_total_bytes, packing)
         with directories_for(where, directory_mode):
-            return cls(open_core(), max_total_bytes)
+            return cls(open_core(), max_total_bytes, packing)
 
-    def __init__(self, core: _core.Queue, max_total_bytes: int) -> None:
+    def __init__(self, core: _core.Queue, max_total_bytes: int, packing: Packing) -> None:
         super().__init__(core.cursor(DEFAULT_CURSOR, False), Awaiting())
         self._queue = core
         self._max_total_bytes = max_total_bytes
+        self._packing = packing
 
     @property
     def path(self) -> str | None:
@@ -138,10 +147,11 @@ class Queue(Consumer, Closing):
         hold also its own, except the newest; ``on_drop`` gets their numbers.
 
         Raises TypeError or ValueError, naming the item; QuotaError if there is no room;
-        StorageError. Then nothing was added.
+        StorageError; what the ``sizer`` raises. Then nothing was added.
         """
+        packed, weights = self._packing.pack(items)
         try:
-            return self._queue.append(items, durability)
+            return self._queue.append(packed, durability, weights)
         finally:
             self._awaiting.wake()
 
@@ -179,7 +189,10 @@ class Queue(Consumer, Closing):
 
     @property
     def bytes(self) -> int:
-        """Stored bytes that the slowest cursor has not acknowledged, with headers."""
+        """What the items count that the slowest cursor has not acknowledged.
+
+        The stored bytes of each, with headers, or what the ``sizer`` said when it was appended.
+        """
         stored: int = self._queue.stats()["bytes"]
         return stored
 

@@ -30,7 +30,8 @@ class Drop(NamedTuple):
       or ``"damage"`` (they cannot be read).
     - ``cursor``: the name of the cursor.
     - ``sequences``: the numbers of the items.
-    - ``bytes``: their bytes as stored, with headers; 0 if not known.
+    - ``bytes``: what they counted for the limits: their stored bytes, with headers, or what the
+      ``sizer`` said; 0 if not known.
     """
 
     reason: str
@@ -56,7 +57,8 @@ class CursorStats:
 
     - ``waiting``: how many items can be popped.
     - ``in_flight``: how many were popped and not acknowledged.
-    - ``bytes``: of both, as stored, with headers.
+    - ``bytes``: what both count for the limits: their stored bytes, with headers, or what the
+      ``sizer`` said when they were appended.
     - ``next_sequence``: the number of the first item that was never popped.
     - ``low_water``: every item with a smaller number is acknowledged.
     - ``dropped_items``, ``dropped_bytes``: by ``Drop.reason``, since the queue was opened.

@@ -27,6 +27,11 @@ class ConsumerTest : public testing::Test {
   void AppendEach(const Items& items) {
     for (const std::string& item : items) Append({item});
   }
+  // Appends items that weigh these.
+  void Weigh(const Items& items, const std::vector<std::uint64_t>& weights) {
+    const std::vector<std::string_view> views(items.begin(), items.end());
+    EXPECT_TRUE(log_->Append({views, weights}, /*through=*/true).ok());
+  }
   Delivery Pop(const PopLimits& limits = {}) {
     Delivery delivery;
     const Status status = consumer_.Pop(limits, &delivery, &report_);
@@ -117,7 +122,10 @@ TEST_F(ConsumerTest, NewerItemsDoNotOvertakeOneThatTheLimitKeepsBack) {
 TEST_F(ConsumerTest, PutBackKeepsTheFirstItems) {
   Append({"a", "b", "c"});
   Append({"d", "e"});
-  Delivery popped = Pop();
+  PopLimits limits;
+  limits.stop_before = [](std::string_view) { return false; };
+  Delivery popped = Pop(limits);
+  EXPECT_EQ(popped.counted, (std::vector<std::uint64_t>{2, 2, 2, 2, 2}));
   consumer_.PutBack(2, &popped);
   EXPECT_EQ(ItemsOf(popped), (Items{"a", "b"}));
   EXPECT_EQ(popped.ranges, (Ranges{{1, 2}}));
@@ -125,7 +133,7 @@ TEST_F(ConsumerTest, PutBackKeepsTheFirstItems) {
   EXPECT_EQ(consumer_.stats().waiting, 3U);
   EXPECT_EQ(consumer_.stats().bytes, kOne + 4 + kOne + 2);
   EXPECT_TRUE(consumer_.Ack(popped.ranges)) << "the range that was cut is one that was popped";
-  popped = Pop();
+  popped = Pop(limits);
   EXPECT_EQ(ItemsOf(popped), (Items{"c", "d", "e"}));
   consumer_.PutBack(0, &popped);
   EXPECT_TRUE(popped.ranges.empty());
@@ -158,7 +166,8 @@ TEST_F(ConsumerTest, DropsTheOldestThatWaitButNothingInFlight) {
   AppendEach({"a", "b", "c", "d"});
   Pop({2});
   Nack(2, 1);
-  ASSERT_TRUE(consumer_.DropOldest(kOne + 1, DropReason::kOverflow, /*keeps_newest=*/false, &report_).ok());
+  ASSERT_TRUE(
+      consumer_.DropOldest(kOne + 1, DropReason::kOverflow, /*keeps_newest=*/false, &report_).ok());
   ASSERT_EQ(report_.drops.size(), 1U) << "drops that follow each other are told together";
   EXPECT_EQ(report_.drops[0].reason, DropReason::kOverflow);
   EXPECT_EQ(report_.drops[0].cursor, "main");
@@ -193,13 +202,46 @@ TEST_F(ConsumerTest, DropsOfAnotherCursorAreToldApart) {
   Consumer other{"other", 2};
   ASSERT_TRUE(other.Attach(log_, /*moved=*/true, &report_).ok());
   for (Consumer* const consumer : {&consumer_, &other}) {
-    ASSERT_TRUE(consumer->DropOldest(1, DropReason::kOverflow, /*keeps_newest=*/false, &report_).ok());
+    ASSERT_TRUE(
+        consumer->DropOldest(1, DropReason::kOverflow, /*keeps_newest=*/false, &report_).ok());
   }
   ASSERT_EQ(report_.drops.size(), 2U) << "the second begins where the first ends";
   EXPECT_EQ(report_.drops[0].cursor, "main");
   EXPECT_EQ(report_.drops[0].items, (SequenceRange{1, 1}));
   EXPECT_EQ(report_.drops[1].cursor, "other");
   EXPECT_EQ(report_.drops[1].items, (SequenceRange{2, 1}));
+}
+
+TEST_F(ConsumerTest, WeightsCountInsteadOfBytes) {
+  Weigh({"a", "longer", "c", "d"}, {100, 5, 0, 7});
+  EXPECT_EQ(consumer_.stats().bytes, 112U) << "no header counts";
+  EXPECT_EQ(ItemsOf(Pop({10, 104, false})), (Items{"a"}));
+  EXPECT_EQ(consumer_.in_flight_bytes(), 100U);
+  EXPECT_EQ(ItemsOf(Pop({10, 5, false})), (Items{"longer"})) << "nothing is left of the limit";
+  EXPECT_EQ(consumer_.in_flight_bytes(), 105U);
+  EXPECT_TRUE(Ack(1, 1));
+  EXPECT_EQ(consumer_.acknowledged_bytes(), 100U);
+  EXPECT_TRUE(Nack(2, 1));
+  ASSERT_TRUE(
+      consumer_.DropOldest(6, DropReason::kOverflow, /*keeps_newest=*/false, &report_).ok());
+  ASSERT_EQ(report_.drops.size(), 1U);
+  EXPECT_EQ(report_.drops[0].items, (SequenceRange{2, 3}));
+  EXPECT_EQ(report_.drops[0].bytes, 12U);
+  EXPECT_EQ(consumer_.acknowledged_bytes(), 112U);
+}
+
+TEST_F(ConsumerTest, WhatIsPutBackKeepsItsWeight) {
+  Weigh({"a", "b", "c"}, {10, 20, 30});
+  Weigh({"d"}, {40});
+  PopLimits limits;
+  limits.stop_before = [](std::string_view) { return false; };
+  Delivery popped = Pop(limits);
+  EXPECT_EQ(popped.counted, (std::vector<std::uint64_t>{10, 20, 30, 40}));
+  consumer_.PutBack(1, &popped);
+  EXPECT_EQ(consumer_.in_flight_bytes(), 10U);
+  EXPECT_EQ(consumer_.stats().bytes, 100U);
+  const auto stored = Consumer::Decode(consumer_.Encode()).value();
+  EXPECT_EQ(stored->stored_stats().bytes, 100U);
 }
 
 TEST_F(ConsumerTest, PurgeDropsAllThatThereIs) {

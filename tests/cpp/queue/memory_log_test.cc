@@ -33,6 +33,16 @@ TEST(MemoryLog, IsAsLargeAsItWillBeOnDisk) {
   EXPECT_EQ(log.end_count().items, 2U);
 }
 
+TEST(MemoryLog, ItemsWithWeightsCountThese) {
+  MemoryLog log(1);
+  const Views views{"a", "long item"};
+  const std::vector<std::uint64_t> weights{1'000, 0};
+  ASSERT_TRUE(log.Append({views, weights}, /*through=*/false).ok());
+  EXPECT_EQ(log.end_count().bytes, 1'000U);
+  EXPECT_EQ(log.end_count().items, 2U);
+  EXPECT_EQ(log.Find(1)->block.weights, weights);
+}
+
 TEST(MemoryLog, KeepsItsOwnCopies) {
   MemoryLog log(1);
   std::string item = "item";

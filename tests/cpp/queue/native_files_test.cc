@@ -58,12 +58,14 @@ void ExpectSame(const QueueRecord& record, const QueueRecord& expected) {
   EXPECT_EQ(record.id, expected.id);
   EXPECT_EQ(record.created_at, expected.created_at);
   EXPECT_EQ(record.sequence_ceiling, expected.sequence_ceiling);
+  EXPECT_EQ(record.weighed, expected.weighed);
   ASSERT_EQ(record.closed_end.has_value(), expected.closed_end.has_value());
   if (!record.closed_end.has_value()) return;
   EXPECT_EQ(record.closed_end->segment, expected.closed_end->segment);
   EXPECT_EQ(record.closed_end->end.offset, expected.closed_end->end.offset);
   EXPECT_EQ(record.closed_end->end.sequence, expected.closed_end->end.sequence);
   EXPECT_EQ(record.closed_end->end.payload_bytes, expected.closed_end->end.payload_bytes);
+  EXPECT_EQ(record.closed_end->end.weight, expected.closed_end->end.weight);
 }
 
 TEST_F(NativeFilesTest, ANewQueueCountsAsClosed) {
@@ -84,8 +86,11 @@ TEST_F(NativeFilesTest, ANewQueueCountsAsClosed) {
 
 TEST_F(NativeFilesTest, KeepsTheRecordThatWasWrittenLast) {
   QueueRecord record{QueueId{1, 2, 3}, TimeAt<WallTime>(1'700'000'000'000'000), 77, std::nullopt};
-  for (const bool closed : {false, true}) {
-    if (closed) record.closed_end = LogEnd{4, {1'000, 77, 500}};
+  for (const int step : {0, 1, 2, 3}) {
+    record.weighed = step >= 2;
+    record.closed_end.reset();
+    if (step == 1) record.closed_end = LogEnd{4, {1'000, 77, 500}};
+    if (step == 3) record.closed_end = LogEnd{4, {1'000, 77, 500, 123'456}};
     auto files = Open();
     ASSERT_TRUE(files->WriteRecord(record).ok());
     ExpectSame(files->record(), record);

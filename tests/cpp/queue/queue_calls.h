@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +24,15 @@ inline std::unique_ptr<Queue> OpenQueue(const std::string& path, QueueOptions op
 inline QueueReceipt Append(Queue& queue, const std::vector<std::string>& items) {
   const std::vector<std::string_view> views(items.begin(), items.end());
   auto receipt = queue.Append(views);
+  EXPECT_TRUE(receipt.ok()) << receipt.status().message();
+  return receipt.ok() ? *receipt : QueueReceipt{};
+}
+
+// Appends items that have these weights.
+inline QueueReceipt Weigh(Queue& queue, const std::vector<std::string>& items,
+                          const std::vector<std::uint64_t>& weights) {
+  const std::vector<std::string_view> views(items.begin(), items.end());
+  auto receipt = queue.Append(views, std::nullopt, nullptr, weights);
   EXPECT_TRUE(receipt.ok()) << receipt.status().message();
   return receipt.ok() ? *receipt : QueueReceipt{};
 }

@@ -136,6 +136,25 @@ TEST_P(QueueModes, AnAppendThatWaitsForRoomEndsWithTheQueue) {
   appending.join();
 }
 
+TEST_P(QueueModes, WeightsCountForTheLimits) {
+  QueueOptions options;
+  options.mode = GetParam();
+  options.weighed = true;
+  options.bytes_max = 100;
+  options.segment_bytes = 256;
+  const auto queue = OpenQueue(Path(), options);
+  const std::string large(10'000, 'x');
+  for (int i = 0; i < 10; ++i) Weigh(*queue, {large, "b"}, {15, 5});
+  const QueueStats stats = queue->GetStats().value();
+  EXPECT_EQ(stats.bytes, 100U);
+  EXPECT_EQ(stats.cursors[0].waiting, 10U);
+  EXPECT_EQ(stats.cursors[0].dropped_items[static_cast<std::size_t>(DropReason::kOverflow)], 10U);
+  EXPECT_EQ(Main(*queue)->Pop({100, 40, false}, 0ms)->items.size(), 4U);
+  Weigh(*queue, {"c", "d"}, {1'000, 60});
+  EXPECT_EQ(queue->GetStats()->bytes, 100U) << "40 are in flight, and the newest stays";
+  EXPECT_EQ(Main(*queue)->Pop({}, 0ms)->items, (std::vector<std::string_view>{"d"}));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, QueueModes,
                          testing::Values(QueueMode::kMemory, QueueMode::kDisk, QueueMode::kOffload,
                                          QueueMode::kVolatile),
@@ -243,6 +262,54 @@ TEST(Queue, SegmentsAreRemovedAfterTheCursorsAreSaved) {
     EXPECT_EQ(saved, 1);
     EXPECT_FALSE(std::filesystem::exists(segment)) << NameOfMode(mode);
   }
+}
+
+TEST(Queue, WeightsLast) {
+  for (const QueueMode mode : {QueueMode::kDisk, QueueMode::kOffload}) {
+    const TestDirectory directory;
+    QueueOptions options;
+    options.mode = mode;
+    for (const bool weighed : {true, false, true}) {
+      options.weighed = weighed;
+      const auto queue = OpenQueue(directory / "q", options);
+      const std::uint64_t before = queue->GetStats()->bytes;
+      if (weighed) {
+        Weigh(*queue, {"a", "b"}, {1'000, 0});
+        EXPECT_EQ(queue->GetStats()->bytes, before + 1'000) << NameOfMode(mode);
+      } else {
+        EXPECT_EQ(before, 1'000U) << NameOfMode(mode);
+        Append(*queue, {"a"});
+        EXPECT_EQ(queue->GetStats()->bytes, before + 40);
+      }
+    }
+    options.weighed = false;
+    const auto queue = OpenQueue(directory / "q", options);
+    EXPECT_EQ(queue->GetStats()->bytes, 2'040U) << NameOfMode(mode);
+    const auto cursor = Main(*queue);
+    ASSERT_TRUE(cursor->Ack(cursor->Pop({1}, 0ms)->ranges).ok());
+    EXPECT_EQ(queue->GetStats()->bytes, 1'040U);
+  }
+}
+
+TEST(Queue, WeightsThatCannotBeAreRefused) {
+  const TestDirectory directory;
+  QueueOptions options;
+  options.weighed = true;
+  const auto queue = OpenQueue(directory / "q", options);
+  const std::vector<std::string_view> items{"a", "b"};
+  const auto append = [&](Queue& to, const std::vector<std::uint64_t>& weights) {
+    return to.Append(items, std::nullopt, nullptr, weights).status().code();
+  };
+  EXPECT_EQ(append(*queue, {}), Code::kInvalidArgument);
+  EXPECT_EQ(append(*queue, {1}), Code::kInvalidArgument);
+  EXPECT_EQ(append(*queue, {1, kItemWeightMax + 1}), Code::kInvalidArgument);
+  EXPECT_EQ(append(*queue, {0, kItemWeightMax}), Code::kOk);
+  options.weighed = false;
+  const auto plain = OpenQueue(directory / "plain", options);
+  EXPECT_EQ(append(*plain, {1, 1}), Code::kInvalidArgument);
+  options.weighed = true;
+  options.format = QueueFormat::kReplayq;
+  EXPECT_EQ(Queue::Open(directory / "replayq", options).status().code(), Code::kInvalidArgument);
 }
 
 TEST(Queue, ViewsStayAsLongAsTheyAreHeld) {

@@ -62,12 +62,12 @@ TEST(NativeFormat, AHeaderIsThatOfTheFileItIsIn) {
 
 TEST(NativeFormat, AHeaderOfAnotherVersionIsNotDamage) {
   std::string header = Format().EncodeHeader(kIdentity);
-  header[8] = 2;
+  header[8] = 3;
   header.resize(60);
   AppendLittle(&header, Crc32(header));
   const Status status = Format().DecodeHeader(header, 3).status();
   EXPECT_EQ(status.code(), Code::kSchema);
-  EXPECT_NE(status.message().find("version 2"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("version 3"), std::string::npos) << status.message();
 }
 
 // As docs/format.md draws it.
@@ -176,6 +176,96 @@ TEST(NativeFormat, RightChecksumsDoNotMakeAFrame) {
   EXPECT_EQ(FoundIn(Restamped(frame, kFrameHeader, 3)), Found::kDamaged) << "too long an item";
   EXPECT_EQ(FoundIn(Restamped(frame, kFrameHeader, 100)), Found::kDamaged) << "longer than all";
   EXPECT_EQ(FoundIn(Restamped(frame, 16, 6)), Found::kDamaged) << "more items than lengths";
+}
+
+constexpr SegmentIdentity kWeighed{3, 100, 90, QueueId{1, 2, 3}, true};
+
+std::string WeighedFramesOf(const Views& items, const std::vector<std::uint64_t>& weights,
+                            std::uint64_t weight_before) {
+  WeighedItems weighed{items, weights};
+  weighed.weight_before = weight_before;
+  std::string out;
+  Format().EncodeFrames(kWeighed, kOffset, kWeighed.first_sequence, weighed, &out);
+  return out;
+}
+
+// As docs/format.md draws it.
+TEST(NativeFormat, TheBytesOfAFrameWithWeights) {
+  const std::string frame = WeighedFramesOf({"ab", ""}, {300, 0}, 5);
+  ASSERT_EQ(frame.size(), kFrameHeader + 8);
+  EXPECT_EQ(frame.substr(0, 4), "TQF\x02");
+  EXPECT_EQ(frame.substr(kFrameHeader), std::string_view("\5\2\0\xac\2\0ab", 8));
+  const std::string header = Format().EncodeHeader(kWeighed);
+  EXPECT_EQ(header[8], 2);
+  EXPECT_EQ(Format().DecodeHeader(header, 3).value(), kWeighed);
+}
+
+TEST(NativeFormat, AFrameGivesItsWeights) {
+  const std::vector<std::uint64_t> weights{1, std::uint64_t{1} << 40, 0};
+  const std::string bytes = WeighedFramesOf({"first", "", "third"}, weights, 77);
+  Block block;
+  ASSERT_EQ(Format().Parse(kWeighed, kOffset, 0, bytes, &block).found, Found::kBlock);
+  EXPECT_EQ(block.items, (Views{"first", "", "third"}));
+  EXPECT_EQ(block.weights, weights);
+  EXPECT_EQ(block.weight_before, 77U);
+  EXPECT_EQ(block.weight_behind(), 78 + (std::uint64_t{1} << 40));
+  EXPECT_EQ(Format().NextCandidate(kOffset, bytes + bytes), bytes.size());
+}
+
+TEST(NativeFormat, EachFrameOfALargeAppendSaysWhatIsBeforeIt) {
+  const std::string half((std::size_t{1} << 19) - 9, 'h');
+  const std::vector<std::uint64_t> weights{10, 20, 30, 40};
+  const std::string bytes = WeighedFramesOf({half, half, half, "last"}, weights, 5);
+  std::vector<std::uint64_t> before;
+  std::vector<std::uint64_t> found;
+  Block block;
+  for (std::size_t at = 0; at < bytes.size(); at = block.end_offset - kOffset) {
+    const auto rest = std::string_view(bytes).substr(at);
+    ASSERT_EQ(Format().Parse(kWeighed, kOffset + at, 0, rest, &block).found, Found::kBlock);
+    before.push_back(block.weight_before);
+    found.insert(found.end(), block.weights.begin(), block.weights.end());
+  }
+  EXPECT_EQ(before, (std::vector<std::uint64_t>{5, 35}));
+  EXPECT_EQ(found, weights);
+}
+
+TEST(NativeFormat, FramesWithWeightsAreNotThoseWithout) {
+  Block block;
+  const std::string weighed = WeighedFramesOf({"a"}, {1}, 0);
+  EXPECT_EQ(Format().Parse(kIdentity, kOffset, 0, weighed, &block).found, Found::kNothing);
+  const std::string plain = FramesOf({"a"});
+  EXPECT_EQ(Format().Parse(kWeighed, kOffset, 0, plain, &block).found, Found::kNothing);
+  // A block that had weights before has none of them left.
+  ASSERT_EQ(Format().Parse(kWeighed, kOffset, 0, weighed, &block).found, Found::kBlock);
+  ASSERT_EQ(Format().Parse(kIdentity, kOffset, 0, plain, &block).found, Found::kBlock);
+  EXPECT_TRUE(block.weights.empty());
+  EXPECT_EQ(block.weight_before, 0U);
+}
+
+TEST(NativeFormat, RightChecksumsDoNotMakeWeights) {
+  const std::string frame = WeighedFramesOf({"ab", "cd"}, {1, 2}, 0);  // a body of 9 bytes
+  const auto found = [&](std::size_t place, char value) {
+    std::string bytes = frame;
+    bytes[place] = value;
+    StampNativeFrame(kWeighed, kOffset, bytes);
+    Block block;
+    return Format().Parse(kWeighed, kOffset, 0, bytes, &block).found;
+  };
+  EXPECT_EQ(found(kFrameHeader + 3, 1), Found::kBlock);
+  EXPECT_EQ(found(kFrameHeader + 4, '\x82'), Found::kDamaged)
+      << "it takes a byte of the first item";
+  EXPECT_EQ(found(16, 9), Found::kDamaged) << "more items than lengths";
+}
+
+TEST(NativeFormat, AFooterTellsTheWeight) {
+  const SegmentFooter footer{100, 120, 5'000, 8'000, 123'456};
+  const std::string bytes = Format().EncodeFooter(kWeighed, footer);
+  EXPECT_EQ(bytes.size(), Format().footer_bytes());
+  EXPECT_EQ(Format().DecodeFooter(kWeighed, 8'000, bytes), footer);
+  EXPECT_EQ(Format().DecodeFooter(kIdentity, 8'000, bytes), std::nullopt);
+  ForEachDamage(bytes, [](const std::string& damaged) {
+    EXPECT_EQ(Format().DecodeFooter(kWeighed, 8'000, damaged), std::nullopt);
+  });
 }
 
 TEST(NativeFormat, FindsWhereTheNextFrameMayBegin) {

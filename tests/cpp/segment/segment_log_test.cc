@@ -161,6 +161,42 @@ TEST_F(SegmentLogTest, FilesThatDoNotOutliveTheQueueAreNotKeptOpen) {
   EXPECT_EQ(log->files_to_sync(), 0U);
 }
 
+// Each process may append with weights or without.
+TEST_F(SegmentLogTest, ItemsWithWeightsAndWithoutAreInDifferentSegments) {
+  std::optional<LogEnd> end;
+  std::uint64_t weight = 0;
+  for (int i = 0; i < 6; ++i) {
+    SegmentLogOptions options = Options();
+    options.weighed = i % 4 >= 2;
+    const auto first = static_cast<std::uint64_t>(i + 1);
+    const auto log = SegmentLog::Open(options, end, first, &damage_).value();
+    EXPECT_EQ(log->end_weight(), weight) << i;
+    const std::vector<std::string_view> views{"item"};
+    const std::vector<std::uint64_t> weights{1'000};
+    const std::uint64_t before = log->end_weight();
+    ASSERT_TRUE(options.weighed ? log->Append({views, weights}, true).ok()
+                                : log->Append(views, true).ok());
+    if (options.weighed) {
+      EXPECT_EQ(log->end_weight(), before + 1'000);
+    }
+    weight = log->end_weight();
+    // Every other one is as if the process was killed.
+    const LogEnd closed = log->Close().value();
+    end = i % 2 == 0 ? std::optional(closed) : std::nullopt;
+  }
+  const auto log = OpenLog(end, 7);
+  EXPECT_EQ(log->end_weight(), weight);
+  EXPECT_EQ(ReadAll(*log), Items(6, "item"));
+  std::vector<bool> weighed;
+  for (const SegmentState& segment : log->Segments()) {
+    if (weighed.empty() || weighed.back() != segment.identity.weighed) {
+      weighed.push_back(segment.identity.weighed);
+    }
+  }
+  EXPECT_EQ(weighed, (std::vector<bool>{false, true, false}));
+  EXPECT_TRUE(damage_.empty());
+}
+
 TEST_F(SegmentLogTest, CountsItsFiles) {
   const auto log = OpenLog(std::nullopt, 1);
   EXPECT_EQ(log->CountFiles().count, 0U);
@@ -225,12 +261,12 @@ TEST_F(SegmentLogTest, FreesWholeSegments) {
   const auto log = OpenLog(std::nullopt, 1);
   for (int i = 0; i < 100; ++i) AppendTo(*log, Numbered(i, i + 1));
   const auto segments = log->Segments();
-  const std::uint64_t bytes = log->end_bytes();
+  const std::uint64_t weight = log->end_weight();
   ASSERT_TRUE(log->FreeBefore(segments[1].end.sequence - 1).ok());
   EXPECT_EQ(log->Segments().size(), segments.size() - 1);
   ASSERT_TRUE(log->FreeBefore(segments[1].end.sequence).ok());
   EXPECT_EQ(log->Segments().size(), segments.size() - 2);
-  EXPECT_EQ(log->end_bytes(), bytes);
+  EXPECT_EQ(log->end_weight(), weight);
   EXPECT_NE(access(segments[1].path.c_str(), F_OK), 0);
   EXPECT_EQ(ReadAll(*log).front(),
             "item " + std::to_string(segments[2].identity.first_sequence - 1));

@@ -93,7 +93,8 @@ TEST_F(SegmentRecoveryTest, FindsSealedSegmentsAndCountsWhatIsBeforeThem) {
     EXPECT_EQ(state.end.offset, ends[i].offset);
     EXPECT_EQ(state.end.sequence, ends[i].sequence);
     EXPECT_EQ(state.end.payload_bytes, ends[i].payload_bytes);
-    EXPECT_EQ(state.bytes_before, bytes);
+    EXPECT_EQ(state.end.weight, ends[i].weight);
+    EXPECT_EQ(state.weight_before, bytes);
     EXPECT_EQ(state.items_before, items);
     bytes += state.end.offset - kHeader;
     items += state.end.sequence - state.identity.first_sequence;
@@ -259,21 +260,6 @@ TEST_F(SegmentRecoveryTest, ASegmentOfAnotherQueueIsRenamed) {
   EXPECT_EQ(found.next_number, 2U) << "its number is not used again";
 }
 
-TEST_F(SegmentRecoveryTest, ASegmentOfANewerVersionIsNotGuessedAt) {
-  Write({1, 1, 1, kQueue}, {{"a"}}, true);
-  std::string bytes = Files().begin()->second;
-  bytes[8] = 2;
-  std::string crc;
-  AppendLittle(&crc, Crc32(std::string_view(bytes).substr(0, 60)));
-  bytes.replace(60, 4, crc);
-  ASSERT_TRUE(WriteFileAtomically(PathOf(1), bytes).ok());
-  const FoundSegments found = Find();
-  EXPECT_TRUE(found.segments.empty());
-  ASSERT_EQ(found.damage.size(), 1U);
-  EXPECT_TRUE(Says(found.damage[0], "version 2"));
-  EXPECT_TRUE(Exists(PathOf(1) + ".damaged"));
-}
-
 // The frames and the footer tell what the header said. Appends go to another segment.
 TEST_F(SegmentRecoveryTest, ADamagedHeaderCostsNothing) {
   const SegmentIdentity identities[] = {
@@ -309,12 +295,56 @@ TEST_F(SegmentRecoveryTest, ASegmentOfALaterVersionIsNotDamage) {
   ASSERT_TRUE(WriteFileAtomically(PathOf(1), file.replace(60, 4, crc)).ok());
   const auto before = Files();
   for (const bool look_only : {true, false}) {
-    const Status status = FindSegments({log_, format_, kQueue, 0}, std::nullopt, look_only).status();
+    const Status status =
+        FindSegments({log_, format_, kQueue, 0}, std::nullopt, look_only).status();
     EXPECT_EQ(status.code(), Code::kSchema);
     EXPECT_NE(status.message().find(PathOf(1)), std::string::npos) << status.message();
     EXPECT_NE(status.message().find("version 99"), std::string::npos) << status.message();
   }
   EXPECT_EQ(Files(), before);
+}
+
+TEST_F(SegmentRecoveryTest, WeightsAreFoundInFootersInFramesAndInWhatIsKnown) {
+  const SegmentIdentity identity{1, 1, 1, kQueue, /*weighed=*/true};
+  for (const bool sealed : {true, false}) {
+    for (const bool known : {true, false}) {
+      unlink(PathOf(1).c_str());
+      const SegmentEnd end = Write(identity, {{"a", "bb"}, {"ccc"}}, sealed);
+      EXPECT_EQ(end.weight, 60U);
+      const FoundSegments found = Find(known ? std::optional(LogEnd{1, end}) : std::nullopt);
+      ASSERT_EQ(found.segments.size(), 1U);
+      EXPECT_EQ(found.segments[0].identity, identity);
+      EXPECT_EQ(found.segments[0].end.weight, 60U) << sealed << known;
+      EXPECT_TRUE(found.damage.empty());
+    }
+  }
+}
+
+TEST_F(SegmentRecoveryTest, WhatIsTornOffWeighsNothing) {
+  const SegmentIdentity identity{1, 1, 1, kQueue, /*weighed=*/true};
+  const SegmentEnd end = Write(identity, {{"a", "bb"}, {"ccc"}}, /*sealed=*/false);
+  ASSERT_EQ(truncate(PathOf(1).c_str(), static_cast<off_t>(end.offset - 1)), 0);
+  const FoundSegments found = Find();
+  ASSERT_EQ(found.segments.size(), 1U);
+  EXPECT_EQ(found.segments[0].end.sequence, 3U);
+  EXPECT_EQ(found.segments[0].end.weight, 30U);
+}
+
+TEST_F(SegmentRecoveryTest, WithoutItsHeaderASegmentTellsWhetherItsItemsHaveWeights) {
+  for (const bool weighed : {false, true}) {
+    for (const bool sealed : {false, true}) {
+      unlink(PathOf(1).c_str());
+      const SegmentEnd end = Write({1, 1, 1, kQueue, weighed}, {{"a", "bb"}, {"ccc"}}, sealed);
+      FlipBit(PathOf(1), 40);
+      const FoundSegments found = Find();
+      ASSERT_EQ(found.segments.size(), 1U);
+      EXPECT_EQ(found.segments[0].identity.weighed, weighed);
+      EXPECT_EQ(found.segments[0].end.sequence, 4U);
+      EXPECT_EQ(found.segments[0].end.weight, end.weight);
+      ASSERT_EQ(found.damage.size(), 1U);
+      EXPECT_TRUE(Says(found.damage[0], "header"));
+    }
+  }
 }
 
 TEST_F(SegmentRecoveryTest, LookingChangesNothing) {
@@ -349,7 +379,7 @@ TEST_F(SegmentRecoveryTest, WithoutFootersNothingIsSealedOrCutOff) {
   ASSERT_EQ(found.segments.size(), 2U);
   EXPECT_TRUE(found.segments[1].sealed);
   EXPECT_EQ(found.segments[0].end.offset, end.offset);
-  EXPECT_EQ(found.segments[1].bytes_before, end.offset);
+  EXPECT_EQ(found.segments[1].weight_before, end.offset);
   EXPECT_EQ(found.segments[1].items_before, 2U);
   ASSERT_EQ(found.damage.size(), 2U);
   EXPECT_EQ(found.damage[0].items(), 1U) << "what is torn counts as one";

@@ -1,5 +1,7 @@
 """Queues that released versions wrote can be opened and hold what they held.
 
+In "queue-weighed" each item has its length as its weight.
+
 tests/data/make_golden_queue.py wrote these queues; queue.json lists unacknowledged items.
 """
 
@@ -25,6 +27,8 @@ def test_a_golden_queue(name: str, tmp_path: Path) -> None:
     assert queue_files.inspect(tmp_path, deep=True).damage == []
     with topicdb.Queue.open(tmp_path) as queue:
         assert queue.stats().cursors.keys() == EXPECTED[name].keys()
+        sums = [sum(size for size, _ in items) for items in EXPECTED[name].values()]
+        assert queue.bytes == max(sums) if name == "queue-weighed" else queue.bytes > max(sums)
         for cursor, items in EXPECTED[name].items():
             consumer = queue if cursor == "default" else queue.cursor(cursor)
             assert len(consumer) == len(items)

@@ -25,8 +25,14 @@ ITEM_BYTES_MAX = 43  # what an item takes in addition: frame header, padding and
 NAMES = st.sampled_from(["default", "second"])
 
 
+def weigh(item: bytes) -> int:
+    return len(item) // 7
+
+
 class QueueMachine(RuleBasedStateMachine):
     mode = "disk"
+    segment_bytes = 4096
+    may_weigh = False  # whether it is opened with a sizer, now and then
     refs: Bundle[tuple[str, Ref, list[int]]] = Bundle("refs")
 
     def __init__(self) -> None:
@@ -34,13 +40,19 @@ class QueueMachine(RuleBasedStateMachine):
         self.directory = Path(tempfile.mkdtemp())
         self.model = ModelQueue()
         self.epoch = 0
+        self.sizer = weigh if self.may_weigh else None
         self.open()
 
     def open(self) -> None:
         path = None if self.mode == "memory" else self.directory / "q"
         mode: Any = self.mode
         self.queue = topicdb.Queue.open(
-            path, mode=mode, segment_bytes=4096, flush_interval=0.01, **self.limits()
+            path,
+            mode=mode,
+            segment_bytes=self.segment_bytes,
+            flush_interval=0.01,
+            sizer=self.sizer,
+            **self.limits(),
         )
 
     def limits(self) -> dict[str, Any]:
@@ -58,7 +70,7 @@ class QueueMachine(RuleBasedStateMachine):
         if self.mode in ("memory", "volatile"):
             durability = None
         receipt = self.queue.append(items, durability=durability)
-        assert receipt.sequences == self.model.append(items)
+        assert receipt.sequences == self.model.append(items, self.sizer)
 
     @rule()
     def make_cursor(self) -> None:
@@ -114,11 +126,12 @@ class QueueMachine(RuleBasedStateMachine):
     def flush(self) -> None:
         self.queue.flush()
 
-    @rule()
-    def reopen(self) -> None:
+    @rule(weighs=st.booleans())
+    def reopen(self, weighs: bool) -> None:
         if self.mode in ("memory", "volatile"):
             return
         self.queue.close()
+        self.sizer = weigh if self.may_weigh and weighs else None
         self.open()
         self.model.reopen()
         self.epoch += 1
@@ -134,9 +147,10 @@ class QueueMachine(RuleBasedStateMachine):
             assert len(consumer) == len(waiting)
             assert stats.cursors[name].in_flight == len(cursor.in_flight)
             assert consumer.peek() == (self.model.items[waiting[0]] if waiting else None)
-            kept = [self.model.items[n] for n in [*waiting, *cursor.in_flight]]
-            payload = sum(map(len, kept))
-            assert payload <= stats.cursors[name].bytes <= payload + 43 * len(kept)
+            kept = [*waiting, *cursor.in_flight]
+            least = sum(map(self.model.size, kept))
+            plain = sum(number not in self.model.weights for number in kept)
+            assert least <= stats.cursors[name].bytes <= least + ITEM_BYTES_MAX * plain
 
 
 class LimitedMachine(QueueMachine):
@@ -163,17 +177,16 @@ class LimitedMachine(QueueMachine):
             assert self.drops == [] and self.queue.stats() == before
             assert self.needed(items) > LIMIT
             return
-        assert receipt.sequences == self.model.append(items)
+        assert receipt.sequences == self.model.append(items, self.sizer)
         after = self.queue.stats()
         for name, cursor in self.model.cursors.items():
             dropped = [n for d in self.drops if d.cursor == name for n in d.sequences]
             if dropped:
                 # It drops no more items than needed.
-                last = self.model.items[dropped[-1]]
                 left = before.cursors[name].bytes - sum(
                     d.bytes for d in self.drops if d.cursor == name
                 )
-                assert left + len(last) + ITEM_BYTES_MAX + stored_bytes(items) > LIMIT
+                assert left + self.counted(dropped[-1:]) + self.counted_of(items) > LIMIT
             assert not cursor.in_flight.intersection(dropped)
             assert not items or receipt.sequences[-1] not in dropped
             self.model.drop(name, dropped)
@@ -188,23 +201,33 @@ class LimitedMachine(QueueMachine):
             kept = set(cursor.in_flight)
             if not drops:
                 kept.update(self.model.waiting(name))
-            most = max(most, stored_bytes([self.model.items[n] for n in kept]))
+            most = max(most, self.counted(list(kept)))
         assert most > 0 or not drops, "an append is taken while nothing is in flight"
-        return most + stored_bytes(items[-1:] if drops else items)
+        return most + self.counted_of(items[-1:] if drops else items)
+
+    def counted(self, numbers: list[int]) -> int:
+        """Returns at least as much as these items count if each is an append of its own."""
+        plain = sum(number not in self.model.weights for number in numbers)
+        return sum(map(self.model.size, numbers)) + ITEM_BYTES_MAX * plain
+
+    def counted_of(self, items: list[bytes]) -> int:
+        """Returns what ``counted`` says of items that are appended now."""
+        if self.sizer is not None:
+            return sum(map(self.sizer, items))
+        return sum(len(item) + ITEM_BYTES_MAX for item in items)
 
 
-def stored_bytes(items: list[bytes]) -> int:
-    """Returns at least as many bytes as the items take if each is an append of its own."""
-    return sum(len(item) + ITEM_BYTES_MAX for item in items)
-
-
-def machine(mode: str, base: type[QueueMachine] = QueueMachine, overflow: str = "") -> Any:
+def machine(
+    mode: str, base: type[QueueMachine] = QueueMachine, overflow: str = "", **options: Any
+) -> Any:
     class Machine(base):  # type: ignore[misc, valid-type]
         pass
 
     Machine.mode = mode
     if overflow:
         Machine.overflow = overflow
+    for name, value in options.items():
+        setattr(Machine, name, value)
     Machine.TestCase.settings = settings(
         max_examples=60,
         stateful_step_count=40,
@@ -223,3 +246,10 @@ TestMemoryDropping = machine("memory", LimitedMachine, "drop_oldest")
 TestOffloadDropping = machine("offload", LimitedMachine, "drop_oldest")
 TestDiskRejecting = machine("disk", LimitedMachine, "reject")
 TestVolatileBlocking = machine("volatile", LimitedMachine, "block")
+TestDiskSmallSegments = machine("disk", segment_bytes=256)
+TestOffloadSmallSegments = machine("offload", segment_bytes=256)
+TestDiskWeighing = machine("disk", segment_bytes=1024, may_weigh=True)
+TestOffloadWeighing = machine("offload", segment_bytes=512, may_weigh=True)
+TestMemoryWeighing = machine("memory", may_weigh=True)
+TestDiskWeighingDropping = machine("disk", LimitedMachine, "drop_oldest", may_weigh=True)
+TestVolatileWeighingRejecting = machine("volatile", LimitedMachine, "reject", may_weigh=True)
