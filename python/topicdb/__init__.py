@@ -52,6 +52,7 @@ from topicdb.follow.session import Session
 from topicdb.follow.subscription import Delivery, Subscription
 from topicdb.lifecycle.retention import Retention
 from topicdb.map import Map
+from topicdb.queue.codecs import CodecError
 from topicdb.queue.consumer import Cursor
 from topicdb.queue.queue import Queue
 from topicdb.queue.records import Drop, QueueReceipt
@@ -80,6 +81,7 @@ __all__ = [
     "AccessError",
     "Batch",
     "ClosedError",
+    "CodecError",
     "ConflictError",
     "Consumer",
     "CorruptionError",

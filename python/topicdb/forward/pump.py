@@ -202,7 +202,10 @@ class Pump:
         waits = not self._window and not self._drains
         with _queue_call():
             popped = self._source.pop(
-                self._count, self._options.batch_bytes, timeout=IDLE_SECONDS if waits else 0
+                self._count,
+                self._options.batch_bytes,
+                timeout=IDLE_SECONDS if waits else 0,
+                raw=True,
             )
         if popped.ref is None:
             self._empty = not self._window

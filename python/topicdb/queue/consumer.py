@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from topicdb import _core
 from topicdb.arguments.times import timeout_us
 from topicdb.queue.awaiting import Awaiting
+from topicdb.queue.codecs import Codec, CodecError, Decoding, decoded, undecodable
 from topicdb.queue.records import CursorStats
 
 Rule: TypeAlias = Literal["at_most", "at_least"]
@@ -39,10 +40,11 @@ class Ref:
 class Popped(NamedTuple):
     """The result of ``pop``: items, and the reference that acknowledges them.
 
-    ``ref`` is None if there are no items.
+    The items are bytes, or what the codec of the queue makes of them. ``ref`` is None if there are
+    no items.
     """
 
-    items: list[bytes]
+    items: list[Any]
     ref: Ref | None
 
 
@@ -53,18 +55,22 @@ class Consumer:
     removed, ForkedError in a forked child, and StorageError if the disk cannot be read.
     """
 
-    def __init__(self, core: _core.QueueCursor, awaiting: Awaiting) -> None:
+    def __init__(
+        self, core: _core.QueueCursor, awaiting: Awaiting, codec: Codec | None = None
+    ) -> None:
         self._core = core
         self._awaiting = awaiting
+        self._codec = codec
 
     def pop(
         self,
         count: int = 1000,
         bytes: int = 2_000_000,
         rule: Rule = "at_most",
-        stop_before: Callable[[_bytes], bool] | None = None,
+        stop_before: Callable[[Any], bool] | None = None,
         *,
         timeout: Seconds | None = 0,
+        raw: bool = False,
     ) -> Popped:
         """Takes the oldest items: first those that came back, then new ones in their order.
 
@@ -76,16 +82,21 @@ class Consumer:
         - ``stop_before``: called with each item in turn; when it returns true, that item and those
           behind it stay in the queue.
         - ``timeout``: how many seconds to wait if there is no item; 0: not at all; None: for ever.
+        - ``raw``: gives items as bytes, as they are stored, although the queue has a codec.
 
         Returns the items and a reference to them. They are in flight until ``ack`` or ``nack``, and
         come again when the queue is opened anew.
 
-        Raises ValueError for a bad argument.
+        Raises ValueError for a bad argument. Raises CodecError if the codec cannot decode the first
+        item, which is in flight then as ``error.ref``; the next call goes on behind it.
         """
         if rule not in ("at_most", "at_least"):
             raise ValueError(f"rule: expected 'at_most' or 'at_least', got {rule!r}")
         if count < 1 or bytes < 1:
             raise ValueError(f"count and bytes must be at least 1, got {count} and {bytes}")
+        decoding: Decoding | None = None
+        if self._codec is not None and not raw:
+            stop_before = decoding = Decoding(self._codec, stop_before)
         try:
             items, ranges = self._core.pop(
                 count, bytes, rule == "at_least", stop_before, timeout_us(timeout)
@@ -93,16 +104,24 @@ class Consumer:
         finally:
             if stop_before is not None:
                 self._awaiting.wake()  # items may have come back
-        return Popped(items, Ref(self._core, ranges) if ranges else None)
+        ref = Ref(self._core, ranges) if ranges else None
+        if decoding is None:
+            return Popped(items, ref)
+        if decoding.failed is not None and ref is not None:
+            raise undecodable(
+                f"item {ref.sequences[0]}", items[0], decoding.failed, ref
+            ) from decoding.failed
+        return Popped(decoding.items, ref)
 
     async def pop_await(
         self,
         count: int = 1000,
         bytes: int = 2_000_000,
         rule: Rule = "at_most",
-        stop_before: Callable[[_bytes], bool] | None = None,
+        stop_before: Callable[[Any], bool] | None = None,
         *,
         timeout: Seconds | None = 0,
+        raw: bool = False,
     ) -> Popped:
         """Pops like ``pop``, for asyncio. A task that is cancelled gives its items back.
 
@@ -110,20 +129,28 @@ class Consumer:
         """
         was_asked = False
 
-        def stop(item: _bytes) -> bool:
+        def stop(item: Any) -> bool:
             nonlocal was_asked
             was_asked = True
             return stop_before is not None and stop_before(item)
 
-        def take() -> Popped | None:
-            popped = self.pop(count, bytes, rule, stop_before and stop)
+        def take() -> Popped | CodecError | None:
+            try:
+                popped = self.pop(count, bytes, rule, stop_before and stop, raw=raw)
+            except CodecError as error:
+                return error  # its item is in flight, and comes back if the task is cancelled
             return popped if popped.ref is not None or was_asked else None
 
-        def give_back(popped: Popped) -> None:
-            self.nack(popped.ref)
+        def give_back(found: Popped | CodecError | None) -> None:
+            if found is not None:
+                self.nack(found.ref)
 
         wait_us = timeout_us(timeout)
-        found = await self._awaiting.first(self._core.id, take, give_back, wait_us)
+        found: Popped | CodecError | None = await self._awaiting.first(
+            self._core.id, take, give_back, wait_us
+        )
+        if isinstance(found, CodecError):
+            raise found
         return found or Popped([], None)
 
     def ack(self, ref: Ref | None) -> None:
@@ -149,9 +176,14 @@ class Consumer:
             raise ValueError(f"{ref!r} was popped from another cursor, or before a reopening")
         return ref._ranges
 
-    def peek(self) -> _bytes | None:
-        """Returns the item that ``pop`` would give first; None if there is none."""
-        return self._core.peek()
+    def peek(self, *, raw: bool = False) -> Any:
+        """Returns the item that ``pop`` would give first; None if there is none.
+
+        With a codec, an item may be None, too. ``raw``: as in ``pop``. Raises CodecError if the
+        codec cannot decode it.
+        """
+        data = self._core.peek()
+        return None if data is None else decoded(None if raw else self._codec, data)
 
     def __len__(self) -> int:
         """Returns how many items wait: stored, not in flight, not acknowledged."""
@@ -161,11 +193,11 @@ class Consumer:
     def __bool__(self) -> bool:
         return True  # an empty queue is a queue
 
-    def __iter__(self) -> Iterator[_bytes]:
+    def __iter__(self) -> Iterator[Any]:
         """Gives items until none waits.
 
         Each is acknowledged when the next one is asked for. So if a loop ends early or fails, its
-        last item comes again.
+        last item comes again. Raises CodecError as ``pop`` does; the next loop goes on behind that.
         """
         while (popped := self.pop(1)).ref is not None:
             try:
@@ -193,6 +225,3 @@ class Cursor(Consumer):
 
     def __repr__(self) -> str:
         return f"<topicdb.Cursor {self.name!r}>"
-
-
-_bytes: TypeAlias = bytes  # ``pop`` has an argument of that name

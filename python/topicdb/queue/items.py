@@ -6,11 +6,13 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from topicdb.queue.codecs import Codec, CodecError
+
 Sizer: TypeAlias = "Callable[[Any], int]"
 """Returns what an item counts for the limits of a queue: an int from 0 on."""
 
 WEIGHT_MAX = 1 << 40
-_ONE_ITEM = (bytes, bytearray, memoryview, str, Mapping)
+ONE_ITEM = (bytes, bytearray, memoryview, str, Mapping)
 
 
 class Packing:
@@ -19,10 +21,11 @@ class Packing:
     The queue owns it. Immutable; any thread that appends calls it.
     """
 
-    def __init__(self, sizer: Sizer | None) -> None:
+    def __init__(self, codec: Codec | None, sizer: Sizer | None) -> None:
         """Raises TypeError if ``sizer`` cannot be called."""
         if sizer is not None and not callable(sizer):
             raise TypeError(f"sizer: expected a function or None, got {type(sizer).__name__}")
+        self._codec = codec
         self._sizer = sizer
 
     @property
@@ -31,18 +34,39 @@ class Packing:
         return self._sizer is not None
 
     def pack(self, items: Iterable[Any]) -> tuple[Iterable[Any], list[int] | None]:
-        """Returns the items, and the weight of each; None if they have none.
+        """Returns the bytes of the items, and the weight of each; None if they have none.
 
-        Raises TypeError or ValueError, naming the item, and what the sizer raises.
+        Raises TypeError, ValueError or CodecError, naming the item, and what the sizer raises.
         """
-        if self._sizer is None:
+        if self._sizer is None and self._codec is None:
             return items, None
-        if isinstance(items, _ONE_ITEM):
+        if isinstance(items, ONE_ITEM):
             raise TypeError(
                 f"items: expected a list of items, got one {type(items).__name__}; write [item]"
             )
         held = tuple(items)  # an iterator gives them once
-        return held, [_weight(self._sizer(item), number) for number, item in enumerate(held)]
+        weights = None
+        if self._sizer is not None:
+            weights = [_weight(self._sizer(item), number) for number, item in enumerate(held)]
+        if self._codec is None:
+            return held, weights
+        return [_encoded(self._codec, item, number) for number, item in enumerate(held)], weights
+
+
+def _encoded(codec: Codec, item: Any, number: int) -> Any:
+    try:
+        data = codec.encode(item)
+    except Exception as error:
+        raise CodecError(
+            f"item {number}: the codec cannot encode it: {type(error).__name__}: {error}; nothing "
+            "was appended"
+        ) from error
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise CodecError(
+            f"item {number}: the codec made {type(data).__name__} of it, not bytes; nothing was "
+            "appended"
+        )
+    return data
 
 
 def _weight(size: Any, number: int) -> int:

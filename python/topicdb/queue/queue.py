@@ -13,17 +13,18 @@ from topicdb.arguments.times import timeout_us
 from topicdb.closing import Closing
 from topicdb.creating import directories_for, settled_path
 from topicdb.queue.awaiting import Awaiting
+from topicdb.queue.codecs import Codec, CodecLike, codec_of
 from topicdb.queue.consumer import DEFAULT_CURSOR, Consumer, Cursor, Seconds
-from topicdb.queue.items import Packing, Sizer
+from topicdb.queue.items import ONE_ITEM, Packing, Sizer
 from topicdb.queue.records import CursorStats, Drop, QueueReceipt, QueueStats
-from topicdb.types import BytesLike, Durability
+from topicdb.types import Durability
 
 Mode: TypeAlias = Literal["memory", "disk", "offload", "volatile"]
 Overflow: TypeAlias = Literal["drop_oldest", "reject", "block"]
 
 
 class Queue(Consumer, Closing):
-    """A buffer queue of byte strings. Thread-safe.
+    """A buffer queue of byte strings, or of what a codec makes of them. Thread-safe.
 
     Its own ``pop``, ``ack`` and so on are those of the cursor ``"default"``. Whoever opens the
     queue closes it, best by ``with``. A forked child must not use it.
@@ -50,6 +51,7 @@ class Queue(Consumer, Closing):
         flush_interval: Seconds = 0.1,
         sync_interval: Seconds | None = None,
         budget: QueueBudget | None = None,
+        codec: CodecLike | None = None,
         sizer: Sizer | None = None,
         drop_if_highmem: bool | Callable[[], bool] = False,
         on_drop: Callable[[Drop], object] | None = None,
@@ -68,6 +70,9 @@ class Queue(Consumer, Closing):
         - ``max_total_bytes``: the most bytes that one cursor has not acknowledged.
         - ``item_bytes_max``: a longer item is refused; the default is MQTT's longest payload.
         - ``budget``: a limit that several queues share.
+        - ``codec``: turns items into bytes and back: ``"json"``, a pair of functions (encode,
+          decode), or an object with these methods. It is not stored: whoever opens the queue
+          without one gets bytes. None: items are bytes.
         - ``sizer``: called with each item that is appended; returns what it counts for the limits
           of the queue (``max_total_bytes``, ``budget``, ``bytes`` of a ``pop``, and what an
           ``"offload"`` queue keeps in memory), from 0 to 2**40. The number is stored with the item.
@@ -93,7 +98,8 @@ class Queue(Consumer, Closing):
         StorageError if the file system failed. Damage to single files does not prevent opening:
         ``stats().damage`` lists it.
         """
-        packing = Packing(sizer)
+        found = codec_of(codec)
+        packing = Packing(found, sizer)
         tell = None if on_drop is None else _teller(on_drop)
         where = "" if path is None else settled_path(path)
         open_core = partial(
@@ -115,12 +121,14 @@ class Queue(Consumer, Closing):
             on_drop=tell,
         )
         if path is None:
-            return cls(open_core(), max_total_bytes, packing)
+            return cls(open_core(), max_total_bytes, packing, found)
         with directories_for(where, directory_mode):
-            return cls(open_core(), max_total_bytes, packing)
+            return cls(open_core(), max_total_bytes, packing, found)
 
-    def __init__(self, core: _core.Queue, max_total_bytes: int, packing: Packing) -> None:
-        super().__init__(core.cursor(DEFAULT_CURSOR, False), Awaiting())
+    def __init__(
+        self, core: _core.Queue, max_total_bytes: int, packing: Packing, codec: Codec | None
+    ) -> None:
+        super().__init__(core.cursor(DEFAULT_CURSOR, False), Awaiting(), codec)
         self._queue = core
         self._max_total_bytes = max_total_bytes
         self._packing = packing
@@ -135,18 +143,16 @@ class Queue(Consumer, Closing):
         """Whether ``close`` was called."""
         return self._queue.closed
 
-    def append(
-        self, items: Iterable[BytesLike], *, durability: Durability | None = None
-    ) -> QueueReceipt:
+    def append(self, items: Iterable[Any], *, durability: Durability | None = None) -> QueueReceipt:
         """Adds items: all of them or none.
 
-        ``durability`` None: that of ``open``. Returns the numbers of the items and the durability
-        that was reached.
+        They are bytes or like bytes, or what the ``codec`` encodes. ``durability`` None: that of
+        ``open``. Returns the numbers of the items and the durability that was reached.
 
         With ``overflow="drop_oldest"`` it may drop older items, and of more than the queue may
         hold also its own, except the newest; ``on_drop`` gets their numbers.
 
-        Raises TypeError or ValueError, naming the item; QuotaError if there is no room;
+        Raises TypeError, ValueError or CodecError, naming the item; QuotaError if there is no room;
         StorageError; what the ``sizer`` raises. Then nothing was added.
         """
         packed, weights = self._packing.pack(items)
@@ -156,14 +162,15 @@ class Queue(Consumer, Closing):
             self._awaiting.wake()
 
     async def append_await(
-        self, items: Iterable[BytesLike], *, durability: Durability | None = None
+        self, items: Iterable[Any], *, durability: Durability | None = None
     ) -> QueueReceipt:
         """Appends like ``append``, for asyncio.
 
         A task that is cancelled does not take its items back. At most 32 calls wait at a time, for
         room or for the disk; further ones begin when one of these has ended.
         """
-        call = partial(self.append, tuple(items), durability=durability)
+        held = items if isinstance(items, ONE_ITEM) else tuple(items)
+        call = partial(self.append, held, durability=durability)
         return await self._awaiting.append(call)
 
     def cursor(self, name: str, *, start: Literal["oldest", "newest"] = "oldest") -> Cursor:
@@ -175,7 +182,8 @@ class Queue(Consumer, Closing):
         """
         if start not in ("oldest", "newest"):
             raise ValueError(f"start: expected 'oldest' or 'newest', got {start!r}")
-        return Cursor(self._queue.cursor(name, start == "newest"), self._awaiting)
+        core = self._queue.cursor(name, start == "newest")
+        return Cursor(core, self._awaiting, self._codec)
 
     def remove_cursor(self, name: str) -> None:
         """Removes a cursor, and the items that only it still needed.

@@ -57,6 +57,24 @@ def test_export(path: Path) -> None:
     assert "no cursor 'x'" in error_of("queue", "export", path, "--cursor", "x")
 
 
+def test_export_with_a_codec(tmp_path: Path) -> None:
+    path = tmp_path / "q"
+    items = [{"pump": 1, "name": "ä"}, [1, 2.5, None], "text"]
+    with topicdb.Queue.open(path, codec="json") as queue:
+        queue.append(items)
+    lines = output_of("queue", "export", path, "--codec", "json").splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"sequence": number, "item": item} for number, item in enumerate(items, 1)
+    ]
+    first = json.loads(output_of("queue", "export", path).splitlines()[0])
+    assert first == {"sequence": 1, "item": '{"pump":1,"name":"ä"}'}
+    with topicdb.Queue.open(path) as queue:
+        queue.append([b"no JSON"])
+    result = run_here("queue", "export", path, "--codec", "json")
+    assert result.returncode == 1 and len(result.stdout.splitlines()) == 3
+    assert "item 4 is not of this codec" in result.stderr and "leave --codec out" in result.stderr
+
+
 def test_beside_a_writer(path: Path) -> None:
     with topicdb.Queue.open(path) as queue:
         queue.append([b"new"])

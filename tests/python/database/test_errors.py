@@ -46,6 +46,7 @@ BUILT_IN = {
     QuotaError: OSError,
     ExistsError: FileExistsError,
     topicdb.AccessError: PermissionError,
+    topicdb.CodecError: ValueError,
     topicdb.LossError: RuntimeError,
     topicdb.ReplayError: RuntimeError,
     topicdb.UnavailableError: ConnectionError,

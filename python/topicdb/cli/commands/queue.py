@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from typing import Annotated
+from enum import Enum
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +15,7 @@ from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import UserError
 from topicdb.cli.output import json_fields
 from topicdb.queue import files as queue_files
+from topicdb.queue.codecs import CodecError, codec_of, decoded
 from topicdb.queue.consumer import DEFAULT_CURSOR
 from topicdb.queue.records import Damage
 
@@ -22,6 +24,12 @@ app = typer.Typer(
 )
 
 PathArgument = Annotated[str, typer.Argument(help="Directory of the queue.")]
+
+
+class CodecChoice(str, Enum):
+    """The codecs that have names."""
+
+    JSON = "json"
 
 
 @app.command()
@@ -57,11 +65,14 @@ def export(
     everything: Annotated[
         bool, typer.Option("--all", help="Also what is acknowledged and not yet freed.")
     ] = False,
+    codec: Annotated[
+        CodecChoice | None, typer.Option(help="Codec that the items were appended with.")
+    ] = None,
 ) -> None:
     """Write items as JSON lines with the sequence and the item.
 
-    An item that is not UTF-8 is base64. From the first item that is not acknowledged on, all items
-    are written, including acknowledged ones. Changes nothing.
+    Without a codec an item is text, or base64 if it is not UTF-8. From the first item that is not
+    acknowledged on, all items are written, including acknowledged ones. Changes nothing.
     """
     low_water = 0
     if not everything:
@@ -71,8 +82,19 @@ def export(
         low_water = cursors.get(cursor, 0)
     for sequence, item in queue_files.stored_items(path):
         if sequence >= low_water:
-            record = {"sequence": sequence, **json_fields("item", item)}
+            record = {"sequence": sequence, **_fields(path, sequence, item, codec)}
             sys.stdout.buffer.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+
+
+def _fields(path: str, sequence: int, item: bytes, codec: CodecChoice | None) -> dict[str, Any]:
+    if codec is None:
+        return json_fields("item", item)
+    try:
+        return {"item": decoded(codec_of(codec.value), item)}
+    except CodecError as error:
+        raise UserError(
+            f"{path}: item {sequence} is not of this codec ({error.__cause__}); leave --codec out"
+        ) from None
 
 
 @app.command()
