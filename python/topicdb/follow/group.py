@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from topicdb import _core
@@ -16,64 +15,13 @@ from topicdb.arguments.forms import Form, form_of
 from topicdb.arguments.times import now_us, timeout_us
 from topicdb.closing import Closing
 from topicdb.engine import Engine
+from topicdb.follow.leases import Given, Lease, Part
 from topicdb.follow.losses import Loss, Reporter
 from topicdb.follow.positions import Place, Positions, lag_of
 from topicdb.follow.subscription import Subscription
 from topicdb.mqtt.expiry import without_expired
 
 _ALL = (1 << 63) - 1
-
-
-class _Part:
-    """A part of a group: the messages of all topics with this hash. At most one member has it."""
-
-    def __init__(self, number: int, places: dict[int, Place]) -> None:
-        self.number = number
-        self.places = places  # everything before them is acknowledged
-        self.lease: _Lease | None = None
-
-
-class _Given(NamedTuple):
-    """Messages that were given and are not acknowledged.
-
-    ``is_done``: all of them have expired, so none needs an acknowledgement.
-    """
-
-    seqno: int
-    shard: int
-    next: Place
-    is_done: bool
-
-
-class _Lease:
-    """A part while a member has it. All of it is used with the lock of the group held."""
-
-    def __init__(self, part: _Part, member: Member, subscription: Subscription) -> None:
-        self.part = part
-        self.member = member
-        self.subscription = subscription
-        self.given: deque[_Given] = deque()  # given and not acknowledged
-        self.revoked_at: float | None = None  # when the part was asked back; it gives nothing since
-        self.ended = False
-
-    @property
-    def number(self) -> int:
-        return self.part.number
-
-    def settle(self, seqno: int) -> None:
-        """Acknowledges what was given up to ``seqno``, and what follows it and needs no work."""
-        while self.given and (self.given[0].seqno <= seqno or self.given[0].is_done):
-            done = self.given.popleft()
-            known = self.part.places.get(done.shard, done.next)
-            self.part.places[done.shard] = max(known, done.next)
-            seqno = max(seqno, done.seqno)
-        if not self.ended and seqno > 0:
-            self.subscription.ack(seqno)
-
-    def pass_by(self) -> None:
-        """Moves the places past messages of other parts, if all that it gave is acknowledged."""
-        if not self.given and not self.subscription.closed:
-            self.part.places.update(self.subscription.info()["places"])
 
 
 class Group(Closing):
@@ -117,7 +65,7 @@ class Group(Closing):
         self._report: Reporter | None = None
         self._kept, places = positions.open(made)
         start = {int(shard): Place(*place) for shard, place in self._kept["start"].items()}
-        self._parts = [_Part(number, dict(start)) for number in range(self._kept["parts"])]
+        self._parts = [Part(number, dict(start)) for number in range(self._kept["parts"])]
         for key, place in places.items():
             number, shard = key.split("-")
             self._parts[int(number)].places[int(shard)] = place
@@ -274,7 +222,7 @@ class Group(Closing):
             while free and len(member._leases) < share[member.name]:
                 self._lend(free.pop(), member)
 
-    def _lend(self, part: _Part, member: Member) -> None:
+    def _lend(self, part: Part, member: Member) -> None:
         kept = self._kept
         core = self._core.subscribe(
             kept["filters"],
@@ -287,7 +235,7 @@ class Group(Closing):
         subscription = Subscription(
             core, self._core, kept["filters"], kept["start_us"], None, "stored", self._lose
         )
-        part.lease = _Lease(part, member, subscription)
+        part.lease = Lease(part, member, subscription)
         member._leases.append(part.lease)
         core.on_ready(member._tokens, part.number)
 
@@ -296,12 +244,12 @@ class Group(Closing):
         if more and self._report is not None:
             self._report(loss._replace(messages=more))
 
-    def _revoke(self, lease: _Lease) -> None:
+    def _revoke(self, lease: Lease) -> None:
         lease.revoked_at = self._clock()
         if not lease.given:
             self._end(lease)
 
-    def _end(self, lease: _Lease) -> None:
+    def _end(self, lease: Lease) -> None:
         lease.pass_by()
         lease.ended = True
         lease.subscription.close()
@@ -323,9 +271,9 @@ class Member(Closing):
         self._seen_at = now
         self._gone = False
         self._left = False
-        self._leases: list[_Lease] = []
+        self._leases: list[Lease] = []
         self._tokens = _core.ReadyTokens()
-        self._batches: WeakKeyDictionary[Batch, tuple[_Lease, int]] = WeakKeyDictionary()
+        self._batches: WeakKeyDictionary[Batch, tuple[Lease, int]] = WeakKeyDictionary()
 
     @property
     def name(self) -> str:
@@ -399,7 +347,7 @@ class Member(Closing):
             batch, expired = without_expired(delivery.batch, now_us())
             self._group._expired += expired
             is_done = len(batch) == 0
-            lease.given.append(_Given(delivery.seqno, delivery.shard, delivery.next, is_done))
+            lease.given.append(Given(delivery.seqno, delivery.shard, delivery.next, is_done))
             if is_done:
                 lease.settle(0)
                 has_more = True
@@ -438,7 +386,7 @@ class Member(Closing):
                 self._group._end(lease)
             self._group._balance()
 
-    def _lease_of(self, batch: Batch) -> tuple[_Lease, int]:
+    def _lease_of(self, batch: Batch) -> tuple[Lease, int]:
         found = self._batches.get(batch)
         if found is None:
             raise ValueError("ack: this batch was not given by this member")
