@@ -12,10 +12,11 @@ from weakref import WeakKeyDictionary
 
 from topicdb import _core
 from topicdb._core import Batch
+from topicdb.arguments.filters import Filters, filter_list
 from topicdb.arguments.forms import Form
 from topicdb.arguments.times import timeout_us
 from topicdb.closing import Named
-from topicdb.engine import Engine
+from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.follow.losses import Loss, Reporter, serials_now
 from topicdb.follow.positions import Place, Positions, lag_of
 from topicdb.follow.subscription import Given, Start, Subscription, places_of
@@ -47,12 +48,13 @@ class Consumer(Named):
         self,
         core: Engine,
         positions: Positions,
-        made: Mapping[str, Any],
+        kept: tuple[Mapping[str, Any], Mapping[str, Any]],
         window: tuple[int, int],
         timeout_us: int | None,
         report: Reporter,
         form: Form = "payload",
     ) -> None:
+        """``kept``: what to store if the name is new, and what to store instead if it is not."""
         self._core = core
         self._form = form
         self._positions = positions
@@ -60,7 +62,7 @@ class Consumer(Named):
         self._report = report
         self._timeout_us = timeout_us
         self._lock = threading.RLock()
-        self._kept, places = positions.open(made)
+        self._kept, places = positions.open(*kept)
         self._filters: list[str] | None = self._kept["filters"]
         self._places = {int(shard): Place(*place) for shard, place in self._kept["start"].items()}
         self._places.update({int(key): place for key, place in places.items()})
@@ -69,11 +71,18 @@ class Consumer(Named):
         self._subscribe()
 
     def _subscribe(self) -> None:
-        start_us: int = self._kept["start_us"]
+        self._begin(self._cursor(self._filters))
+
+    def _cursor(self, filters: list[str] | None) -> SubscriptionCursor:
+        """Returns a cursor of the messages that are not acknowledged and match these filters."""
         counted = self._positions.losses.start_all(self._core.schema["shards"])
-        core = self._core.subscribe(
-            self._filters, dict(self._places), start_us, *self._window, (0, 1), counted
+        start_us: int = self._kept["start_us"]
+        return self._core.subscribe(
+            filters, dict(self._places), start_us, *self._window, (0, 1), counted
         )
+
+    def _begin(self, core: SubscriptionCursor) -> None:
+        start_us: int = self._kept["start_us"]
         self._subscription = Subscription(
             core, self._core, self._filters, start_us, self._timeout_us, self._form, self._lose
         )
@@ -221,9 +230,7 @@ class Consumer(Named):
         """
         with self._lock:
             self._check_open()
-            if any(attempt._may_be_stored for attempt in self._attempts.values()):
-                places = self._positions.reread()
-                self._places.update({int(shard): place for shard, place in places.items()})
+            self._reread_unsure()
             self._subscription.close()
             self._subscribe()
 
@@ -245,6 +252,52 @@ class Consumer(Named):
             self._subscription.close()
             self._subscribe()
 
+    def set_filters(self, filter: Filters) -> dict[int, Place]:
+        """Replaces the filters, at once and for good; returns from where the new ones apply.
+
+        That is where the consumer stands: in each shard, the place before which everything is
+        acknowledged. Topics that the old and the new filters match go on there: no message of them
+        is left out, and none comes again that is acknowledged. Of topics that only the new filters
+        match comes what was committed from there on; see ``seek`` for what was before. What was
+        given and not acknowledged comes again, as after ``rewind``, if the new filters match it; it
+        cannot be acknowledged as what was given before. If the filters are these already, it does
+        nothing.
+
+        An open transaction with an acknowledgement of this consumer cannot be committed any more.
+
+        Raises TopicError for what is no topic filter. Raises ConflictError if another object has
+        taken the name over. Then nothing has changed.
+
+        >>> consumer.set_filters(["site/#", "alarm/#"])             # doctest: +SKIP
+        """
+        filters = filter_list(filter)
+        with self._lock:
+            self._check_open()
+            if filters != self._filters:
+                self._replace_filters(filters)
+            shards = range(self._core.schema["shards"])
+            return {shard: self._places.get(shard, Place(1, 0)) for shard in shards}
+
+    def _replace_filters(self, filters: list[str] | None) -> None:
+        self._reread_unsure()
+        cursor = self._cursor(filters)  # may be refused, and nothing is stored yet
+        try:
+            kept = {**self._kept, "filters": filters}
+            by_key = {str(shard): place for shard, place in self._places.items()}
+            self._positions.restart(kept, by_key, self._positions.losses)
+        except BaseException:
+            cursor.close()
+            raise
+        self._subscription.close()
+        self._kept, self._filters = kept, filters
+        self._begin(cursor)
+
+    def _reread_unsure(self) -> None:
+        """Learns where the consumer stands if the answer to a commit that moved it was lost."""
+        if any(attempt._may_be_stored for attempt in self._attempts.values()):
+            places = self._positions.reread()
+            self._places.update({int(shard): place for shard, place in places.items()})
+
     def lag(self) -> int:
         """Returns how many messages are stored and not acknowledged; see ``Subscription.lag``."""
         start_us: int = self._kept["start_us"]
@@ -254,6 +307,11 @@ class Consumer(Named):
     def name(self) -> str:
         """The name that it was opened with."""
         return self._positions.label
+
+    @property
+    def filters(self) -> list[str] | None:
+        """The filters that it has now; None: every topic."""
+        return None if self._filters is None else list(self._filters)
 
     @property
     def places(self) -> dict[int, Place]:

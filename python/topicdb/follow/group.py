@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from topicdb import _core
 from topicdb._core import Batch
+from topicdb.arguments.filters import Filters, filter_list
 from topicdb.arguments.forms import Form, form_of
 from topicdb.arguments.times import now_us, timeout_us
 from topicdb.closing import Closing
@@ -48,11 +49,12 @@ class Group(Closing):
         self,
         core: Engine,
         positions: Positions,
-        made: Mapping[str, Any],
+        kept: tuple[Mapping[str, Any], Mapping[str, Any]],
         window: tuple[int, int],
         member_timeout_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``kept``: what to store if the name is new, and what to store instead if it is not."""
         self._core = core
         self._positions = positions
         self._window = window
@@ -63,7 +65,7 @@ class Group(Closing):
         self._closed = False
         self._expired = 0
         self._report: Reporter | None = None
-        self._kept, places = positions.open(made)
+        self._kept, places = positions.open(*kept)
         start = {int(shard): Place(*place) for shard, place in self._kept["start"].items()}
         self._parts = [Part(number, dict(start)) for number in range(self._kept["parts"])]
         for key, place in places.items():
@@ -109,6 +111,40 @@ class Group(Closing):
             self._balance()
             return member
 
+    def set_filters(self, filter: Filters) -> None:
+        """Replaces the filters, at once and for good, while the group has no members.
+
+        Each part goes on where it is acknowledged: no message that the old and the new filters
+        match is left out, and none comes again that is acknowledged. Of topics that only the new
+        filters match comes what was committed from there on. If the filters are these already, it
+        does nothing.
+
+        Raises TopicError for what is no topic filter. Raises ConflictError while there are members,
+        or if another object has taken the name over. Then nothing has changed.
+        """
+        filters = filter_list(filter)
+        with self._lock:
+            self._check_open()
+            if filters == self._kept["filters"]:
+                return
+            self._drop_silent()
+            if self._members:
+                raise _core.ConflictError(
+                    f"{self._positions.name} has members ({', '.join(sorted(self._members))}): its "
+                    "filters can be replaced when they have left"
+                )
+            kept = {**self._kept, "filters": filters}
+            self._positions.restart(kept, self._places(), self._positions.losses)
+            self._kept = kept
+
+    def _places(self) -> dict[str, Place]:
+        """Returns the places by key as they are stored; the lock is held."""
+        return {
+            f"{part.number}-{shard}": place
+            for part in self._parts
+            for shard, place in part.places.items()
+        }
+
     def members(self) -> dict[str, list[int]]:
         """Returns the numbers of the parts that each member has, by its name."""
         with self._lock:
@@ -145,7 +181,7 @@ class Group(Closing):
 
     @property
     def filters(self) -> list[str] | None:
-        """The filters that it was made with; None: every topic."""
+        """The filters that it has now; None: every topic."""
         filters: list[str] | None = self._kept["filters"]
         return filters
 
@@ -168,13 +204,7 @@ class Group(Closing):
             for member in list(self._members.values()):
                 self._remove(member)
             if not self._core.closed:
-                self._positions.save(
-                    {
-                        f"{part.number}-{shard}": place
-                        for part in self._parts
-                        for shard, place in part.places.items()
-                    }
-                )
+                self._positions.save(self._places())
 
     def __repr__(self) -> str:
         return f"<topicdb.Group {self.name!r}{' (closed)' if self._closed else ''}>"

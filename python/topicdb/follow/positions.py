@@ -91,11 +91,14 @@ class Positions:
         state = self._load()
         return None if state is None else state["kept"]
 
-    def open(self, made: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Place]]:
+    def open(
+        self, made: Mapping[str, Any] | None, changed: Mapping[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Place]]:
         """Becomes the owner; returns what is kept with the name, and the places by key.
 
-        ``made``: what to keep if the name is new. Raises NotFoundError if the name is new and it is
-        None.
+        - ``made``: what to keep if the name is new. Raises NotFoundError if the name is new and it
+          is None.
+        - ``changed``: what to keep from now on instead of what is kept.
         """
         if made is None and self._load() is None:
             raise self.missing()
@@ -107,8 +110,9 @@ class Positions:
             lost = {str(shard): [serial, 0] for shard, serial in serials.items()}
             state = {"epoch": 0, "kept": dict(made), "places": {}, "lost": lost}
         places, self.losses = self._places(state)
-        self._begin_epoch(epoch, state["kept"], places, self.losses)
-        return state["kept"], places
+        kept = {**state["kept"], **(changed or {})}
+        self._begin_epoch(epoch, kept, places, self.losses)
+        return kept, places
 
     def _places(self, state: Mapping[str, Any]) -> tuple[dict[str, Place], LossCount]:
         places = {key: Place(*place) for key, place in state["places"].items()}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 from threading import Lock
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from topicdb import _core
@@ -21,6 +21,8 @@ from topicdb.follow.session import Session
 from topicdb.follow.subscription import Start, check_window, start_of
 
 One = TypeVar("One", Consumer, Session)
+OnChange: TypeAlias = Literal["error", "replace"]
+"""What opening a name does if it has other filters; see ``Database.consumer``."""
 Hold: TypeAlias = Callable[[str, str, bool], Callable[[], None]]
 """Takes a name of a kind also from other processes (if it may), and returns what gives it up."""
 
@@ -166,25 +168,46 @@ class OpenReaders:
         return handle
 
 
-def kept_for(
-    engine: Engine, positions: Positions, filters: list[str] | None, start: Start
-) -> dict[str, Any]:
-    """Returns what is stored with a name, or for a new name what is to be stored.
+class Kept(NamedTuple):
+    """What is kept with a name.
 
-    Raises ValueError if the name was made with other filters.
+    - ``made``: what is stored with it, or is to be stored if the name is new.
+    - ``changed``: what is to be stored instead of a part of that.
     """
+
+    made: dict[str, Any]
+    changed: dict[str, Any]
+
+
+def kept_for(
+    engine: Engine,
+    positions: Positions,
+    filters: list[str] | None,
+    start: Start,
+    on_change: OnChange,
+) -> Kept:
+    """Returns what is kept with a name that is to be opened with these filters.
+
+    Raises ValueError if the name has other filters, unless ``on_change`` is "replace". Then it
+    raises AccessError if this client may not read the new ones.
+    """
+    if on_change not in ("error", "replace"):
+        raise ValueError(f"on_change: expected 'error' or 'replace', got {on_change!r}")
     kept = positions.kept()
     if kept is None:
         places, start_us = start_of(start)
         if places is None:
             places = engine.places_at(filters, TIMESTAMP_MAX)
-        return {"filters": filters, "start_us": start_us, "start": places}
-    if kept["filters"] != filters:
+        return Kept({"filters": filters, "start_us": start_us, "start": places}, {})
+    if kept["filters"] == filters:
+        return Kept(kept, {})
+    if on_change == "error":
         raise ValueError(
-            f"filter: {positions.name} was made with {kept['filters']}, got {filters}; drop it,"
-            " or give another name"
+            f"filter: {positions.name} has the filters {kept['filters']}, got {filters}; drop it, "
+            "give another name, or change them with on_change='replace'"
         )
-    return kept
+    engine.places_at(filters, TIMESTAMP_MAX)  # before anything is stored
+    return Kept(kept, {"filters": filters})
 
 
 def readers_of(engine: Engine) -> list[Reader]:

@@ -366,3 +366,23 @@ class TestReaders:
             "lost": 10,
         }
         assert "there is no database" in error_of("readers", path / "nothing")
+
+    def test_other_filters(self, tmp_path: Path) -> None:
+        path = tmp_path / "db"
+        with topicdb.open(path) as db:
+            db.append([(topic, None, b"") for topic in ("a/1", "b/1", "c/1")])
+            db.consumer("etl", "a/#").close()
+            db.group("work", "a/#").close()
+        for kind, name in (("consumer", "etl"), ("group", "work")):
+            found = json_of("readers", path, f"--{kind}", name, "--set", "a/#", "--set", "b/#")
+            (one,) = [reader for reader in found["readers"] if reader["name"] == name]
+            assert (one["kind"], one["filters"], one["lag"]) == (kind, ["a/#", "b/#"], 2)
+        assert "no consumer 'nobody'" in error_of(
+            "readers", path, "--consumer", "nobody", "--set", "#"
+        )
+        assert "no group 'etl'" in error_of("readers", path, "--group", "etl", "--set", "#")
+        before = json_of("readers", path)
+        assert "filter" in error_of("readers", path, "--consumer", "etl", "--set", "#/#")
+        for arguments in (["--set", "#"], ["--consumer", "etl"]):
+            assert run_here("readers", path, *arguments).returncode == 2
+        assert json_of("readers", path) == before

@@ -16,7 +16,14 @@ from topicdb.follow.consumer import Consumer
 from topicdb.follow.group import Group
 from topicdb.follow.losses import OnLoss, Reporter
 from topicdb.follow.positions import Positions, names
-from topicdb.follow.readers import OpenReaders, Reader, group_timeout_us, kept_for, readers_of
+from topicdb.follow.readers import (
+    OnChange,
+    OpenReaders,
+    Reader,
+    group_timeout_us,
+    kept_for,
+    readers_of,
+)
 from topicdb.follow.session import PACKET_ID_MAX, Session
 from topicdb.follow.subscription import (
     WINDOW,
@@ -95,6 +102,7 @@ class Following:
         *,
         start: Start = "earliest",
         takeover: bool = False,
+        on_change: OnChange = "error",
         window: int = 10 * WINDOW,
         window_bytes: int = 4 * WINDOW_BYTES,
         timeout: float | timedelta | None = None,
@@ -105,11 +113,14 @@ class Following:
     ) -> Consumer:
         """Opens a consumer, which continues where it was, also after a restart; see ``Consumer``.
 
-        The first call with this name makes the consumer, and it begins at ``start``. Later calls
-        must give the same ``filter``, and ``start`` does not count; see ``Consumer.seek``.
+        The first call with this name makes the consumer, and it begins at ``start``. In later calls
+        ``start`` does not count; see ``Consumer.seek``.
 
         - ``start``: as in ``subscribe``.
         - ``takeover``: ends the object that has the name open in this process.
+        - ``on_change``: what to do if the consumer has other filters. ``"error"`` raises
+          ValueError. ``"replace"`` gives it these, from where it stands; see
+          ``Consumer.set_filters``.
         - ``window``, ``window_bytes``: how much is read ahead of ``poll`` (default 10,000 messages
           and 32 MiB).
         - ``timeout``: iteration ends when nothing comes for this many seconds; None: never.
@@ -121,8 +132,8 @@ class Following:
           called with a ``Loss``. ``Consumer.lost`` counts these messages in any case.
 
         Raises ConflictError if it is open elsewhere in this process, unless ``takeover``;
-        ValueError if it was made with another filter; ReadOnlyError unless the database is open for
-        writing with all shards, since positions are stored in it.
+        ValueError if it has another filter, unless ``on_change="replace"``; ReadOnlyError unless
+        the database is open for writing with all shards, since positions are stored in it.
 
         >>> with db.consumer("etl", "site/#") as consumer:     # doctest: +SKIP
         ...     for batch in consumer:
@@ -134,7 +145,7 @@ class Following:
         filters = filter_list(filter)
         report = Reporter(f"consumer {name!r}", on_loss)
         positions = Positions(self._core, "consumer", name, durability)
-        kept = kept_for(self._core, positions, filters, start)
+        kept = kept_for(self._core, positions, filters, start, on_change)
 
         def make() -> Consumer:
             wait_us = timeout_us(timeout)
@@ -209,6 +220,7 @@ class Following:
         *,
         start: Start = "earliest",
         parts: int = 64,
+        on_change: OnChange = "error",
         member_timeout: float | timedelta = 30.0,
         window: int = WINDOW,
         window_bytes: int = WINDOW_BYTES,
@@ -217,21 +229,22 @@ class Following:
     ) -> Group:
         """Opens a group, which divides messages of ``filter`` among workers; see ``Group``.
 
-        The first call with this name makes the group, and it begins at ``start``. Later calls must
-        give the same ``filter``; ``start`` and ``parts`` do not count. In one process every call
-        returns the same object.
+        The first call with this name makes the group, and it begins at ``start``. In later calls
+        ``start`` and ``parts`` do not count. In one process every call returns the same object.
 
         - ``start``: as in ``subscribe``.
         - ``parts``: how many parts the topics are divided into; at most this many members can work
           at once.
+        - ``on_change``: as in ``consumer``; see ``Group.set_filters``.
         - ``member_timeout``: how many seconds a member may be silent before it loses its parts.
         - ``window``, ``window_bytes``: how much of one part may be given and not acknowledged
           (default 1,000 messages and 8 MiB).
         - ``durability``: of the positions that it stores; None: the default of ``open``.
         - ``on_loss``: as in ``consumer``; ``Member.poll`` does it.
 
-        Raises ValueError if it was made with another filter, or for a bad option; ReadOnlyError as
-        ``consumer`` does.
+        Raises ValueError if it has another filter, unless ``on_change="replace"``, or for a bad
+        option; ConflictError if its filters are to be replaced while it has members; ReadOnlyError
+        as ``consumer`` does.
 
         >>> with db.group("workers", "jobs/#").join() as member:     # doctest: +SKIP
         ...     for batch in member:
@@ -242,15 +255,20 @@ class Following:
         filters = filter_list(filter)
         report = Reporter(f"group {name!r}", on_loss)
         positions = Positions(self._core, "group", name, durability)
-        kept = kept_for(self._core, positions, filters, start)
+        made, changed = kept_for(self._core, positions, filters, start, on_change)
 
         def make() -> Group:
-            made = {"parts": parts, **kept}
-            group = Group(self._core, positions, made, (window, window_bytes), timeout / 1e6)
+            kept = {"parts": parts, **made}, changed
+            group = Group(self._core, positions, kept, (window, window_bytes), timeout / 1e6)
             group.report_to(report)
             return group
 
-        return self._readers.group(name, make, lambda group: group.report_to(report))
+        def join(group: Group) -> None:
+            if changed:
+                group.set_filters(filters)
+            group.report_to(report)
+
+        return self._readers.group(name, make, join)
 
     def groups(self) -> list[str]:
         """Returns the names of all groups that were made and not dropped."""

@@ -16,7 +16,7 @@ from topicdb.database.snapshots import PathLike, Snapshot
 from topicdb.database.verifying import Progress, Verification
 from topicdb.follow.group import Group
 from topicdb.follow.losses import OnLoss
-from topicdb.follow.readers import OpenReaders, group_timeout_us
+from topicdb.follow.readers import OnChange, OpenReaders, group_timeout_us
 from topicdb.follow.subscription import WINDOW, WINDOW_BYTES, Start, start_of
 from topicdb.remote.client import appending
 from topicdb.remote.client.connection import Connection, Lease, RemoteHandle
@@ -85,6 +85,7 @@ class RemoteDatabase(Database):
         *,
         start: Start = "earliest",
         parts: int = 64,
+        on_change: OnChange = "error",
         member_timeout: float | timedelta = 30.0,
         window: int = WINDOW,
         window_bytes: int = WINDOW_BYTES,
@@ -109,9 +110,19 @@ class RemoteDatabase(Database):
             "durability": durability,
             "on_loss": on_loss,
         }
-        open_group = partial(self._connection.call, "group", name, filters, options)
-        make = partial(RemoteGroup, self._connection.lease, name, filters, open_group)
-        return self._readers.group(name, make, lambda group: open_group())
+
+        def open_group(filters: list[str] | None, on_change: OnChange) -> int:
+            more = {} if on_change == "error" else {"on_change": on_change}
+            found: int = self._connection.call("group", name, filters, {**options, **more})
+            return found
+
+        def join(group: Group) -> None:
+            assert isinstance(group, RemoteGroup)
+            group.open_as(filters, on_change)
+
+        lease = self._connection.lease
+        make = partial(RemoteGroup, lease, name, filters, open_group, on_change)
+        return self._readers.group(name, make, join)
 
     def drop_group(self, name: str) -> None:
         """Forgets a group and its positions.

@@ -9,9 +9,11 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from topicdb import _core
 from topicdb._core import Batch
+from topicdb.arguments.filters import Filters, filter_list
 from topicdb.arguments.forms import Form, form_of
 from topicdb.arguments.times import timeout_us
 from topicdb.follow.group import Group, Member
+from topicdb.follow.readers import OnChange
 from topicdb.remote.client.connection import Lease, RemoteHandle, wait_slices
 from topicdb.remote.client.reading import WAIT_SLICE_US
 
@@ -29,15 +31,15 @@ class RemoteGroup(Group):
         lease: Callable[[], Lease],
         name: str,
         filters: list[str] | None,
-        open_group: Callable[[], int],
+        open_group: Callable[[list[str] | None, OnChange], int],
+        on_change: OnChange,
     ) -> None:
         self._lease = lease
         self._name = name
         self._open_group = open_group
-        self._filters = filters
         self._made: WeakSet[RemoteMember] = WeakSet()
-        self._parts_count = open_group()
         self._closed = False
+        self.open_as(filters, on_change)
 
     def join(
         self, name: str | None = None, *, properties: bool = False, raw: bool = False
@@ -81,8 +83,24 @@ class RemoteGroup(Group):
         try:
             self._lease().call("group.members", self._name)
         except _core.ClosedError:
-            self._open_group()  # the server was started anew
+            self.open_as(self._filters, "error")  # the server was started anew
         return self._lease()
+
+    def open_as(self, filters: list[str] | None, on_change: OnChange) -> None:
+        """Opens the group at the server, if it is not open there, with these filters."""
+        self._parts_count = self._open_group(filters, on_change)
+        self._filters = filters
+
+    def set_filters(self, filter: Filters) -> None:
+        """Replaces the filters, at once and for good, while no client has members of the group.
+
+        Each part goes on where it is acknowledged. Of topics that only the new filters match comes
+        what was committed from there on. Raises TopicError for what is no topic filter, and
+        ConflictError while there are members. Then nothing has changed.
+        """
+        filters = filter_list(filter)
+        self._opened().call("group.set_filters", self._name, filters)
+        self._filters = filters
 
     @property
     def expired(self) -> int:
@@ -100,7 +118,7 @@ class RemoteGroup(Group):
 
     @property
     def filters(self) -> list[str] | None:
-        """Returns the filters with which the group was made; None: every topic."""
+        """Returns the filters with which this object has the group; None: every topic."""
         return self._filters
 
     @property

@@ -102,6 +102,7 @@ class Service:
             "group.expired": lambda caller, name: self._opened_group(caller, name).expired,
             "group.lost": lambda caller, name: self._opened_group(caller, name).lost,
             "group.join": self._join,
+            "group.set_filters": self._set_filters,
             "drop_group": self._drop_group,
             "member.poll": self._member_poll,
             "member.ack": self._member_ack,
@@ -379,6 +380,11 @@ class Service:
         if group is None or group.closed:
             raise _core.ClosedError(f"group {name!r} is closed")
         return group
+
+    def _set_filters(self, caller: Caller, name: str, filters: Any) -> None:
+        group = self._opened_group(caller, name)
+        caller.access.check_read(filters)
+        group.set_filters(filters)
 
     def _drop_group(self, caller: Caller, name: str) -> None:
         caller.access.check_name("group", name)
