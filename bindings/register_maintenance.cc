@@ -16,6 +16,12 @@ Maintenance SetRetention(Database& self, const std::vector<RetentionClass>& clas
   return Unwrap(WithoutGil([&] { return self.upkeep().SetRetention(classes, dry_run); }));
 }
 
+std::vector<DroppedSlab> SetQuota(Database& self, std::optional<std::uint64_t> quota_bytes,
+                                  std::optional<double> quota_trim, bool dry_run) {
+  return Unwrap(
+      WithoutGil([&] { return self.upkeep().SetQuota(quota_bytes, quota_trim, dry_run); }));
+}
+
 TrimCount Trim(Database& self, std::int64_t before_us, const std::optional<py::str>& filter,
                bool dry_run) {
   std::optional<Filter> parsed;
@@ -51,6 +57,12 @@ void RegisterMaintenance(py::class_<Database>& type) {
              return Unwrap(WithoutGil([&] { return self.upkeep().Retention(); }));
            })
       .def("set_retention", &SetRetention, py::arg("classes"), py::arg("dry_run") = false)
+      .def("quota",
+           [](const Database& self) {
+             return Unwrap(WithoutGil([&] { return self.upkeep().Quota(); }));
+           })
+      .def("set_quota", &SetQuota, py::arg("quota_bytes"), py::arg("quota_trim"),
+           py::arg("dry_run") = false)
       .def(
           "rotate",
           [](Database& self, const OptionalText& retention_class, bool resets_clock) {

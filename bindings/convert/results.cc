@@ -245,6 +245,13 @@ RecordFields<Maintenance>& Record<Maintenance>::Fields() {
   return fields;
 }
 
+RecordFields<QuotaState>& Record<QuotaState>::Fields() {
+  static RecordFields<QuotaState> fields(kName, {{"quota_bytes", &Member<&QuotaState::quota_bytes>},
+                                                 {"quota_trim", &Member<&QuotaState::quota_trim>},
+                                                 {"disk_bytes", &Member<&QuotaState::disk_bytes>}});
+  return fields;
+}
+
 RecordFields<TrimCount>& Record<TrimCount>::Fields() {
   static RecordFields<TrimCount> fields(
       kName, {{"slabs", &Member<&TrimCount::slabs>}, {"messages", &Member<&TrimCount::messages>}});
@@ -366,8 +373,8 @@ void ConfigureResults(const py::args& types) {
   const std::vector<RecordClass*> classes =
       ClassesOf<Receipt, Page, Slice, CommitSpan, Delivered, Loss, Envelope, StagedTask, JobReceipt,
                 JobInfo, RetentionClass, SlabUsage, StructureUsage, DroppedSlab, Maintenance,
-                TrimCount, MadeCopy, Problem, Verification, Repair, QueueReceipt, QueueDamage,
-                SegmentInfo, CursorInfo, QueueInfo>();
+                QuotaState, TrimCount, MadeCopy, Problem, Verification, Repair, QueueReceipt,
+                QueueDamage, SegmentInfo, CursorInfo, QueueInfo>();
   for (const py::handle given : types) {
     const auto type = given.cast<py::type>();
     const auto name = type.attr("__name__").cast<std::string>();

@@ -114,6 +114,12 @@ struct Record<Maintenance> {
 };
 
 template <>
+struct Record<QuotaState> {
+  static constexpr char kName[] = "QuotaState";
+  static RecordFields<QuotaState>& Fields();
+};
+
+template <>
 struct Record<TrimCount> {
   static constexpr char kName[] = "TrimCount";
   static RecordFields<TrimCount>& Fields();

@@ -50,6 +50,7 @@ from topicdb.follow.positions import Place
 from topicdb.follow.readers import Reader
 from topicdb.follow.session import Session
 from topicdb.follow.subscription import Delivery, Subscription
+from topicdb.lifecycle.quota import Quota
 from topicdb.lifecycle.retention import Retention
 from topicdb.map import Map
 from topicdb.queue.codecs import CodecError
@@ -112,6 +113,7 @@ __all__ = [
     "Queue",
     "QueueBudget",
     "QueueReceipt",
+    "Quota",
     "QuotaError",
     "ReadOnlyError",
     "Reader",

@@ -22,7 +22,9 @@ from topicdb.queue.records import Damage, QueueReceipt
 from topicdb.results import (
     CommitSpan,
     Delivered,
+    Dropped,
     Maintained,
+    QuotaState,
     RetentionClass,
     SlabUsage,
     Snapshot,
@@ -495,6 +497,11 @@ class Database:
     def retention(self) -> list[RetentionClass]: ...
     def set_retention(self, classes: Sequence[RetentionClass], dry_run: bool = False) -> Maintained:
         """Replaces the classes, unless ``dry_run``; returns what ``maintain`` would do next."""
+    def quota(self) -> QuotaState: ...
+    def set_quota(
+        self, quota_bytes: int | None, quota_trim: float | None, dry_run: bool = False
+    ) -> list[Dropped]:
+        """Replaces what is not None, unless ``dry_run``; returns what goes for the quota next."""
     def rotate(self, retention_class: str | None, resets_clock: bool = False) -> None: ...
     def jobs(self) -> list[Applied]: ...
     def slabs(self) -> list[Slab]: ...

@@ -16,7 +16,9 @@ from topicdb.jobs import Applied
 from topicdb.results import (
     CommitSpan,
     Delivered,
+    Dropped,
     Maintained,
+    QuotaState,
     RetentionClass,
     SlabUsage,
     Snapshot,
@@ -397,6 +399,19 @@ class Engine(Protocol):
         self, classes: Sequence[RetentionClass], dry_run: bool = False, /
     ) -> Maintained:
         """Replaces the classes, unless ``dry_run``; returns what ``maintain`` would do next."""
+
+    @served(ADMIN)
+    def quota(self) -> QuotaState:
+        """Returns the quota of this engine, and how much counts against it."""
+
+    @served(ADMIN)
+    def set_quota(
+        self, quota_bytes: int | None, quota_trim: float | None, dry_run: bool = False, /
+    ) -> list[Dropped]:
+        """Replaces the quota of this engine, unless ``dry_run``; None leaves a part as it is.
+
+        Returns what ``maintain`` would drop for it next.
+        """
 
     @served(ADMIN)
     def rotate(self, retention_class: str | None, resets_clock: bool = False, /) -> None:

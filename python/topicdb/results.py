@@ -115,6 +115,20 @@ class Maintained:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotaState:
+    """The quota of an open database, and how much counts against it.
+
+    - ``quota_bytes``: 0: there is no quota.
+    - ``quota_trim``: the part of it from which on the oldest generations go; 0: they never do.
+    - ``disk_bytes``: of the open shards; measured once a second.
+    """
+
+    quota_bytes: int
+    quota_trim: float
+    disk_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class TrimCount:
     """The slabs that were removed as a whole, and how many messages of others one by one."""
 

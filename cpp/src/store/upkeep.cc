@@ -20,6 +20,17 @@ Result<Maintenance> Upkeep::SetRetention(const std::vector<RetentionClass>& clas
   return impl_->upkeep().SetRetention(classes, dry_run);
 }
 
+Result<QuotaState> Upkeep::Quota() const {
+  TOPICDB_ENTER(impl_);
+  return impl_->upkeep().Quota();
+}
+
+Result<std::vector<DroppedSlab>> Upkeep::SetQuota(std::optional<std::uint64_t> quota_bytes,
+                                                  std::optional<double> quota_trim, bool dry_run) {
+  TOPICDB_ENTER(impl_);
+  return impl_->upkeep().SetQuota(quota_bytes, quota_trim, dry_run);
+}
+
 Status Upkeep::Rotate(const std::optional<std::string>& retention_class, bool resets_clock) {
   TOPICDB_ENTER(impl_);
   return impl_->upkeep().Rotate(retention_class, resets_clock);

@@ -30,12 +30,10 @@ class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Cl
         self,
         core: Engine,
         appends: AppendQueue,
-        quota_bytes: int = 0,
         readers: OpenReaders | None = None,
     ) -> None:
         self._core = core
         self._appends = appends
-        self._quota_bytes = quota_bytes
         self._readers = readers or OpenReaders(core)
 
     def stats(self) -> dict[str, Any]:

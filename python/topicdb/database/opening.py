@@ -8,16 +8,15 @@ from datetime import timedelta
 from typing import Literal
 
 from topicdb import _core
-from topicdb.arguments.sizes import Size, size_bytes
+from topicdb.arguments.sizes import Size
 from topicdb.arguments.times import duration_us
 from topicdb.creating import directories_for, settled_path
 from topicdb.database.completions import Completer
 from topicdb.database.database import Database
+from topicdb.lifecycle.quota import quota_size, trim_part
 from topicdb.lifecycle.retention import RetentionLike, retention_classes
 from topicdb.types import Durability
 
-NO_QUOTA = 0
-NO_TRIM = 0.0
 NO_MAINTENANCE = 0
 
 
@@ -87,7 +86,7 @@ def open(
         conflict_window: the longest time that a transaction which writes may be open.
         quota_bytes: once the open shards have this many bytes on disk (a number, or ``"30GB"``;
             measured once a second), calls that add data raise QuotaError; deletes pass. None: no
-            limit.
+            limit. ``Database.set_quota`` changes it.
         quota_trim: the part of the quota from which on the oldest generations are dropped. None:
             never.
         maintenance_interval: how often ``Database.maintain`` runs in the background; it drops what
@@ -113,9 +112,7 @@ def open(
     """
     if mode not in ("rw", "r"):
         raise ValueError(f"mode: expected 'rw' or 'r', got {mode!r}")
-    if quota_trim is not None and quota_trim != quota_trim:  # NaN: never reached, nothing went
-        raise ValueError("quota_trim: expected a part of the quota, up to 1, or None, got nan")
-    quota = _quota(quota_bytes)
+    quota, trim = quota_size(quota_bytes), trim_part(quota_trim)
     where = settled_path(path)
     options = _core.OpenOptions()
     schema = {
@@ -144,7 +141,7 @@ def open(
     options.max_pending = max_pending
     options.max_pending_bytes = max_pending_bytes
     options.quota_bytes = quota
-    options.quota_trim = NO_TRIM if quota_trim is None else quota_trim
+    options.quota_trim = trim
     options.maintenance_interval_us = (
         NO_MAINTENANCE
         if maintenance_interval is None
@@ -156,15 +153,6 @@ def open(
         with directories_for(where, directory_mode):
             core = _core.Database.open(where, options)
     appends = Completer(core)
-    database = Database(core, appends, quota)
+    database = Database(core, appends)
     appends.retire_with(database)
     return database
-
-
-def _quota(quota_bytes: Size | None) -> int:
-    if quota_bytes is None:
-        return NO_QUOTA
-    size = size_bytes(quota_bytes, what="quota_bytes")
-    if size < 1:
-        raise ValueError(f"quota_bytes: expected at least 1, or None, got {quota_bytes}")
-    return size

@@ -178,9 +178,10 @@ def usage_of(engine: Engine, by: Literal["class", "generation", "structure"]) ->
     return [_sum(name, generation, items) for (name, generation), items in groups.items()]
 
 
-def forecast(engine: Engine, quota_bytes: int, now: TimeLike | None) -> Forecast:
-    """Returns how fast the files grow, as ``Database.forecast`` says. 0 is no quota."""
+def forecast(engine: Engine, now: TimeLike | None) -> Forecast:
+    """Returns how fast the files grow, as ``Database.forecast`` says."""
     at = _now_us(now)
+    quota_bytes = engine.quota().quota_bytes
     usage = engine.usage()
     disk_bytes = sum(one.disk_bytes for one in usage)
     oldest: dict[tuple[int, str], int] = {}

@@ -94,21 +94,21 @@ def export(
 
 def import_files(
     engine: Engine,
-    quota_bytes: int,
     path: PathLike | Iterable[PathLike],
     *,
     repeat: bool,
     progress: Progress | None,
 ) -> Imported:
-    """Imports files, as ``Database.import_parquet`` says. ``quota_bytes`` 0: no quota."""
-    check_quota = partial(_check_quota, engine, quota_bytes)
+    """Imports files, as ``Database.import_parquet`` says."""
+    check_quota = partial(_check_quota, engine)
     engine.append_rows([], None)  # raises the error of a handle that is closed or only reads
     check_quota()
     work = _Import(engine.path, engine.schema, _paths(path), repeat, progress)
     return work.run(_applied(engine), check_quota)
 
 
-def _check_quota(engine: Engine, quota_bytes: int) -> None:
+def _check_quota(engine: Engine) -> None:
+    quota_bytes = engine.quota().quota_bytes
     if not quota_bytes:
         return
     used = engine.stats()["disk_bytes"]

@@ -418,6 +418,13 @@ def _group(db: topicdb.Database) -> None:
     group.close()
 
 
+def _group_filters(db: topicdb.Database) -> None:
+    group = db.group("g", "a/#")
+    group.set_filters("a/+")
+    group.set_filters("a/#")
+    group.close()
+
+
 def _count_dropped(db: topicdb.Database) -> None:
     assert db._core.count_dropped(0, ["a/#"], 0, (1, 0), 0) == 0
 
@@ -600,6 +607,8 @@ TRIES = [
         )
         for wrong in (NO_NAME, {**OWN, **OTHER_READ})
     ),
+    Try("group.set_filters", _group_filters, FOLLOW, NO_NAME),
+    Try("group.set_filters", _group_filters, FOLLOW, {**OWN, **OTHER_READ}),
     Try("count_dropped", _count_dropped, {"read": ["a/#"]}, {"read": ["b/#"]}),
     Try("replay.open", _log, WRITE, READ),
     Try("replay.open", lambda db: replay.open(db, "l", quota_bytes=0), ADMIN, NO_ADMIN),
@@ -687,6 +696,8 @@ TRIES = [
     Try("verify", lambda db: db.verify(), ADMIN, NO_ADMIN),
     Try("snapshot", lambda db: db.snapshot(f"s-{time.monotonic_ns()}"), ADMIN, NO_ADMIN),
     Try("set_retention", lambda db: db.set_retention({}), ADMIN, NO_ADMIN),
+    Try("quota", lambda db: db.quota, ADMIN, NO_ADMIN),
+    Try("set_quota", lambda db: db.set_quota(None), ADMIN, NO_ADMIN),
     Try("rotate", lambda db: db.rotate(), ADMIN, NO_ADMIN),
     Try("jobs", lambda db: db._core.jobs(), ADMIN, NO_ADMIN),
     Try("slabs", lambda db: db.slabs(), ADMIN, NO_ADMIN),

@@ -39,6 +39,17 @@ class Upkeep {
   // for writing in this handle.
   Result<Maintenance> SetRetention(const std::vector<RetentionClass>& classes,
                                    bool dry_run = false);
+  // Returns the quota as it is now.
+  Result<QuotaState> Quota() const;
+  // Replaces the quota of this handle (OpenOptions::quota_bytes and quota_trim), at once. It is not
+  // stored. What is absent stays as it is. Appends that are under way are not taken back.
+  //
+  // Returns the slabs that the next maintenance drops for the quota, as the files are now; fewer if
+  // removing garbage is enough. With `dry_run`, this does nothing else. Returns kInvalidArgument
+  // for a `quota_trim` that is no part. Without `dry_run`, returns kReadOnly for a handle that only
+  // reads.
+  Result<std::vector<DroppedSlab>> SetQuota(std::optional<std::uint64_t> quota_bytes,
+                                            std::optional<double> quota_trim, bool dry_run = false);
   // Starts a new generation in every open shard, of the class with this filter or of all classes.
   // With `resets_clock`, assigned timestamps continue from what the clock shows, even if later ones
   // were assigned before. Returns kInvalidArgument for `resets_clock` with a class.

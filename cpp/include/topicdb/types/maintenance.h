@@ -47,6 +47,13 @@ struct Maintenance {
   std::uint64_t kept = 0;  // messages of dropped slabs that keep_last has put into new slabs
 };
 
+// The quota of an open database, and how much counts against it.
+struct QuotaState {
+  std::uint64_t quota_bytes = 0;  // 0: there is no quota
+  double quota_trim = 0;          // part of the quota; 0: nothing is dropped for the quota
+  std::uint64_t disk_bytes = 0;   // of the open shards; measured once a second
+};
+
 // What Database::Trim has removed.
 struct TrimCount {
   std::vector<SlabInfo> slabs;  // that were dropped as a whole

@@ -86,6 +86,21 @@ class Chooser {
   std::vector<DroppedSlab> dropped_;
 };
 
+// Marks the slabs whose generations a run of maintenance would end first, and returns how many.
+std::uint64_t MarkRotated(const RetentionRules& rules, const MaintenanceLimits& all, WallTime now,
+                          std::vector<SlabUsage>* slabs) {
+  std::uint64_t rotated = 0;
+  for (SlabUsage& usage : *slabs) {
+    const RetentionRule* const rule = rules.Find(usage.slab.id.retention_class);
+    if (usage.slab.read_only || rule == nullptr) continue;
+    if (!IsRotationDue(rule->limits, usage, all, now)) continue;
+    usage.slab.read_only = true;
+    usage.slab.sealed_at = now;
+    ++rotated;
+  }
+  return rotated;
+}
+
 }  // namespace
 
 microseconds RotationPeriod(const RetentionClass& limits) {
@@ -154,17 +169,21 @@ Maintenance Foresee(const RetentionRules& rules, std::vector<SlabUsage> slabs,
                     MaintenanceLimits all, WallTime now) {
   all.quota_bytes = 0;
   Maintenance foreseen;
-  for (SlabUsage& usage : slabs) {
-    const RetentionRule* const rule = rules.Find(usage.slab.id.retention_class);
-    if (usage.slab.read_only || rule == nullptr) continue;
-    if (!IsRotationDue(rule->limits, usage, all, now)) continue;
-    usage.slab.read_only = true;
-    usage.slab.sealed_at = now;
-    ++foreseen.rotated;
-  }
+  foreseen.rotated = MarkRotated(rules, all, now, &slabs);
   foreseen.dropped = ChooseDropped(rules, slabs, all, /*disk_bytes=*/0, now);
   PlanMerges(rules, slabs, &foreseen.dropped);
   return foreseen;
+}
+
+std::vector<DroppedSlab> ForeseeQuota(const RetentionRules& rules, std::vector<SlabUsage> slabs,
+                                      const MaintenanceLimits& all, std::uint64_t disk_bytes,
+                                      WallTime now) {
+  MarkRotated(rules, all, now, &slabs);
+  std::vector<DroppedSlab> dropped = ChooseDropped(rules, slabs, all, disk_bytes, now);
+  PlanMerges(rules, slabs, &dropped);
+  std::erase_if(dropped,
+                [](const DroppedSlab& slab) { return slab.reason != SlabDropReason::kQuota; });
+  return dropped;
 }
 
 std::vector<KeepLastMerge> PlanMerges(const RetentionRules& rules,

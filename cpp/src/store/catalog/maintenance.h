@@ -76,5 +76,10 @@ std::vector<DroppedSlab> ChooseDropped(const RetentionRules& rules, std::vector<
 // messages keep_last keeps.
 Maintenance Foresee(const RetentionRules& rules, std::vector<SlabUsage> slabs,
                     MaintenanceLimits all, WallTime now);
+// Returns the slabs that a run of maintenance would drop for the quota, as the files are now,
+// unless removing garbage is enough. `disk_bytes` are as for ChooseDropped.
+std::vector<DroppedSlab> ForeseeQuota(const RetentionRules& rules, std::vector<SlabUsage> slabs,
+                                      const MaintenanceLimits& all, std::uint64_t disk_bytes,
+                                      WallTime now);
 
 }  // namespace topicdb

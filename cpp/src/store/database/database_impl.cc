@@ -33,10 +33,7 @@ Status CheckOptions(const OpenOptions& options) {
   TOPICDB_RETURN_IF_ERROR(positive("max_pending", commit.pending_max));
   TOPICDB_RETURN_IF_ERROR(positive("max_pending_bytes", commit.pending_bytes_max));
   TOPICDB_RETURN_IF_ERROR(positive("conflict_window", commit.conflict_window.count()));
-  if (options.quota_trim < 0 || options.quota_trim > 1) {
-    return InvalidArgument("quota_trim: a part of the quota, from 0 to 1, is needed, got " +
-                           std::to_string(options.quota_trim));
-  }
+  TOPICDB_RETURN_IF_ERROR(CheckQuotaTrim(options.quota_trim));
   if (options.maintenance_interval.count() >= 0) return Status::Ok();
   return InvalidArgument("maintenance_interval: it cannot be negative");
 }

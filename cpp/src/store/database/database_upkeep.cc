@@ -23,6 +23,12 @@ SlabInfo InfoOf(const ShardView& view, const SlabView& slab, std::chrono::micros
 
 }  // namespace
 
+Status CheckQuotaTrim(double part) {
+  if (part >= 0 && part <= 1) return Status::Ok();
+  return InvalidArgument("quota_trim: a part of the quota, from 0 to 1, is needed, got " +
+                         std::to_string(part));
+}
+
 DatabaseUpkeep::DatabaseUpkeep(std::shared_ptr<const ShardEnvironment> environment,
                                const OpenShards& shards, std::atomic<bool>& closing,
                                const OpenOptions& options)
@@ -101,14 +107,44 @@ Result<std::vector<SlabUsage>> DatabaseUpkeep::Usage(const ClockReading& now) co
   return slabs;
 }
 
+std::uint64_t DatabaseUpkeep::DiskBytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& shard : shards_.All()) bytes += shard->DiskBytes();
+  return bytes;
+}
+
 Status DatabaseUpkeep::CheckQuota() const {
-  if (quota_bytes_ == 0) return Status::Ok();
-  std::uint64_t used = 0;
-  for (const auto& shard : shards_.All()) used += shard->DiskBytes();
-  if (used < quota_bytes_) return Status::Ok();
+  const std::uint64_t quota = quota_bytes_.load(std::memory_order_relaxed);
+  if (quota == 0) return Status::Ok();
+  const std::uint64_t used = DiskBytes();
+  if (used < quota) return Status::Ok();
   return QuotaFault(environment_->database_path + " has " + std::to_string(used) +
-                    " bytes, its quota is " + std::to_string(quota_bytes_) +
+                    " bytes, its quota is " + std::to_string(quota) +
                     ": delete or drop something, or raise quota_bytes");
+}
+
+QuotaState DatabaseUpkeep::Quota() const {
+  return {quota_bytes_.load(), quota_trim_.load(), DiskBytes()};
+}
+
+Result<std::vector<DroppedSlab>> DatabaseUpkeep::SetQuota(std::optional<std::uint64_t> quota_bytes,
+                                                          std::optional<double> quota_trim,
+                                                          bool dry_run) {
+  TOPICDB_RETURN_IF_ERROR(CheckQuotaTrim(quota_trim.value_or(0)));
+  if (!dry_run) TOPICDB_RETURN_IF_ERROR(shards_.CheckMayWrite());
+  const MutexLock lock(mutex_);
+  MaintenanceLimits all = LimitsNow();
+  all.quota_bytes = quota_bytes.value_or(all.quota_bytes);
+  all.quota_trim = quota_trim.value_or(all.quota_trim);
+  const ClockReading reading = ReadClocks();
+  all.may_age = MayAge(reading);
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> usage, Usage(reading));
+  std::vector<DroppedSlab> dropped = ForeseeQuota(*environment_->rules(), std::move(usage), all,
+                                                  MeasureDiskBytes(), reading.wall_time);
+  if (dry_run) return dropped;
+  quota_bytes_.store(all.quota_bytes);
+  quota_trim_.store(all.quota_trim);
+  return dropped;
 }
 
 Status DatabaseUpkeep::RemoveGarbage(Shard& shard, GarbageScope scope) const {
@@ -122,7 +158,7 @@ bool DatabaseUpkeep::MayAge(const ClockReading& now) const {
 }
 
 MaintenanceLimits DatabaseUpkeep::LimitsNow() const {
-  return {quota_bytes_, quota_trim_, environment_->schema.shards,
+  return {quota_bytes_.load(), quota_trim_.load(), environment_->schema.shards,
           static_cast<std::uint32_t>(shards_.All().size())};
 }
 

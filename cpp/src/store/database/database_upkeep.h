@@ -20,6 +20,9 @@
 
 namespace topicdb {
 
+// Returns kInvalidArgument unless quota_trim may be `part`: from 0 to 1.
+Status CheckQuotaTrim(double part);
+
 // Applies the retention classes and the quota to the open shards, when somebody asks and from a
 // thread of its own. A DatabaseImpl owns it. Any thread may call it.
 //
@@ -42,6 +45,10 @@ class DatabaseUpkeep {
   // may write; the caller must.
   Result<Maintenance> SetRetention(const std::vector<RetentionClass>& classes, bool dry_run)
       TOPICDB_EXCLUDES(mutex_);
+  QuotaState Quota() const;
+  Result<std::vector<DroppedSlab>> SetQuota(std::optional<std::uint64_t> quota_bytes,
+                                            std::optional<double> quota_trim, bool dry_run)
+      TOPICDB_EXCLUDES(mutex_);
   Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock);
   std::vector<SlabInfo> Slabs() const;
   Result<std::vector<SlabUsage>> Usage(const ClockReading& now = ReadClocks()) const;
@@ -63,6 +70,7 @@ class DatabaseUpkeep {
   // Returns whether the clocks of all open shards can tell what is old.
   bool MayAge(const ClockReading& now) const;
   MaintenanceLimits LimitsNow() const;
+  std::uint64_t DiskBytes() const;  // measured once a second
   std::uint64_t MeasureDiskBytes() const;
   // Drops the slabs in `done`, and merges the messages that keep_last keeps into new slabs. `slabs`
   // must be all slabs. Removes from `done` the slabs that cannot be merged now. Goes on after an
@@ -78,8 +86,9 @@ class DatabaseUpkeep {
   const std::shared_ptr<const ShardEnvironment> environment_;
   const OpenShards& shards_;
   std::atomic<bool>& closing_;
-  const std::uint64_t quota_bytes_;
-  const double quota_trim_;
+  // Both are set with mutex_ held, so they do not change during a run. Any thread may read them.
+  std::atomic<std::uint64_t> quota_bytes_;
+  std::atomic<double> quota_trim_;
   mutable Mutex mutex_;  // one run at a time; taken before the locks of shards
   mutable Mutex stats_mutex_;
   MaintenanceStats stats_ TOPICDB_GUARDED_BY(stats_mutex_);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from contextlib import ExitStack
@@ -10,18 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.filesize import decimal
 
 import topicdb
 from topicdb.arguments.times import duration_us
+from topicdb.cli import report
+from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import UserError, message_of
 from topicdb.cli.options import (
     DurabilityChoice,
+    JsonOption,
     PathArgument,
     ShardsOption,
     StructureOption,
 )
 from topicdb.cli.stopping import stopped_by_signals
 from topicdb.lifecycle.planning import size_bytes
+from topicdb.lifecycle.quota import TrimPart
 from topicdb.remote import addresses
 from topicdb.remote.connecting import DEFAULT_PORT
 
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
 token_app = typer.Typer(no_args_is_help=True, help="Tokens: who may do what at `topicdb serve`.")
 
 LOCAL = "127.0.0.1"
+NONE = "none"
 TokensOption = Annotated[Path, typer.Option("--tokens", help="The file of tokens.")]
 Filters = list[str] | None
 
@@ -89,6 +96,12 @@ def serve(
     durability: Annotated[
         DurabilityChoice, typer.Option(help="Durability, unless a client asks for another.")
     ] = DurabilityChoice.OS,
+    quota: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Bytes that the database may have on disk; see `topicdb quota`."
+        ),
+    ] = None,
     shards: ShardsOption = None,
     structure: StructureOption = None,
 ) -> None:
@@ -105,7 +118,11 @@ def serve(
     with stopped_by_signals() as stopped, ExitStack() as stack:
         database = stack.enter_context(
             topicdb.open(
-                path, durability=durability.value, shards=shards, structures=structure or None
+                path,
+                durability=durability.value,
+                quota_bytes=quota,
+                shards=shards,
+                structures=structure or None,
             )
         )
         server = topicdb.serve(
@@ -132,6 +149,77 @@ def serve(
         # Nothing else ends calls that a client holds up. The database is closed.
         print("topicdb: some calls did not end in time", file=sys.stderr, flush=True)
         os._exit(1)
+
+
+def quota(
+    url: Annotated[str, typer.Argument(help="Address of the server, as it prints it.")],
+    set: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="The new quota: 30GB, or none.")
+    ] = None,
+    trim: Annotated[
+        str | None,
+        typer.Option(metavar="PART", help="Part of it from which on the oldest go: 0.9, or none."),
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="TOPICDB_TOKEN", help="Token with --admin '#'.")
+    ] = None,
+    tls_root_certs: Annotated[
+        Path | None, typer.Option(help="Certificate, PEM, of the CA that vouches for the server.")
+    ] = None,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the quota of a database that is served, or change it with --set and --trim.
+
+    It holds until the server ends. If generations go for the new quota, the command says how many
+    messages that are, and asks.
+    """
+    part = _part(trim)
+    with topicdb.connect(url, token=token, tls_root_certs=tls_root_certs) as database:
+        found = database.quota
+        if set is not None or trim is not None:
+            size = found.bytes if set is None else None if set == NONE else set
+            foreseen = database.set_quota(size, quota_trim=part, dry_run=True)
+            _confirm_dropped(foreseen, yes=yes)
+            found = database.set_quota(size, quota_trim=part)
+    if as_json:
+        dropped = sum(one.slab.messages for one in found.dropped)
+        facts = {"quota_bytes": found.bytes, "quota_trim": found.trim}
+        facts |= {"disk_bytes": found.disk_bytes, "full": found.is_full, "to_drop": dropped}
+        print(json.dumps(facts, indent=2))
+        return
+    report.console().print(report.facts_table(_facts_of(found)))
+
+
+def _part(text: str | None) -> TrimPart:
+    if text is None:
+        return "unchanged"
+    if text == NONE:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"--trim: expected a part such as 0.9, or none, got {text!r}") from None
+
+
+def _confirm_dropped(foreseen: topicdb.Quota, *, yes: bool) -> None:
+    if foreseen.dropped:
+        messages = sum(one.slab.messages for one in foreseen.dropped)
+        size = decimal(sum(one.disk_bytes for one in foreseen.dropped))
+        confirm(f"for this quota up to {messages:,} messages ({size}) go at once", yes=yes)
+
+
+def _facts_of(found: topicdb.Quota) -> dict[str, str]:
+    facts = {
+        "quota": "none" if found.bytes is None else decimal(found.bytes),
+        "on disk": decimal(found.disk_bytes),
+        "oldest generations go": (
+            "never" if found.trim is None or found.bytes is None else f"from {found.trim:.0%} on"
+        ),
+    }
+    if found.is_full:
+        facts["full"] = "appends are refused"
+    return facts
 
 
 def _limits(memory: str, token_memory: str, append_max: str) -> Limits:

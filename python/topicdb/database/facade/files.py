@@ -11,10 +11,9 @@ from topicdb.parquet.files import Exported, Imported, PathLike, Progress
 
 
 class ParquetFiles:
-    """Methods of Database that use its engine (``_core``) and its quota (``_quota_bytes``)."""
+    """Methods of Database that use its engine (``_core``)."""
 
     _core: Engine
-    _quota_bytes: int
 
     def export_parquet(
         self,
@@ -93,6 +92,4 @@ class ParquetFiles:
         CorruptionError if it is damaged or no Parquet file; QuotaError, ReadOnlyError,
         ModuleNotFoundError (pyarrow) or OSError.
         """
-        return files.import_files(
-            self._core, self._quota_bytes, path, repeat=repeat, progress=progress
-        )
+        return files.import_files(self._core, path, repeat=repeat, progress=progress)

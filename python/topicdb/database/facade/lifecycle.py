@@ -7,10 +7,13 @@ from datetime import timedelta
 from typing import Literal
 
 from topicdb._core import Slab
+from topicdb.arguments.sizes import Size
 from topicdb.arguments.times import TimeLike
 from topicdb.arguments.wrong_types import wrong_type
 from topicdb.engine import Engine
+from topicdb.lifecycle import quota as quotas
 from topicdb.lifecycle import retention as lifecycle
+from topicdb.lifecycle.quota import Quota, TrimPart
 from topicdb.lifecycle.retention import (
     Forecast,
     Maintained,
@@ -22,10 +25,9 @@ from topicdb.lifecycle.retention import (
 
 
 class Lifecycle:
-    """Methods of Database that use its engine (``_core``) and its quota (``_quota_bytes``)."""
+    """Methods of Database that use its engine (``_core``)."""
 
     _core: Engine
-    _quota_bytes: int
 
     @property
     def retention(self) -> dict[str, Retention]:
@@ -53,6 +55,37 @@ class Lifecycle:
         []
         """
         return lifecycle.set_classes(self._core, retention, dry_run=dry_run)
+
+    @property
+    def quota(self) -> Quota:
+        """The quota of this handle, and how the database stands to it; see ``set_quota``."""
+        return quotas.quota_of(self._core)
+
+    def set_quota(
+        self, quota_bytes: Size | None, *, quota_trim: TrimPart = "unchanged", dry_run: bool = False
+    ) -> Quota:
+        """Replaces the quota of this handle, at once; see ``topicdb.open``.
+
+        - ``quota_bytes``: a number, or ``"30GB"``; None: no limit.
+        - ``quota_trim``: the part of it from which on the oldest generations are dropped; None:
+          they never are.
+        - ``dry_run``: only returns what the quota would be, and changes nothing.
+
+        A quota is a setting of the process that writes: it is not stored, and holds until the
+        handle is closed. Through ``topicdb.connect`` it is that of the server.
+
+        Returns the quota, and how the database stands to it. If it has more on disk than the new
+        quota already, ``is_full`` is true: calls that add data raise QuotaError, as in any full
+        database, until ``delete``, ``drop_slab`` or a higher quota has made room. ``dropped`` are
+        the slabs that the next maintenance drops to come below ``quota_trim``; ``maintain`` does
+        that at once.
+
+        Raises ValueError or TypeError for a bad quota; ReadOnlyError for a handle that only reads.
+
+        >>> db.set_quota("30GB", dry_run=True).dropped              # doctest: +SKIP
+        []
+        """
+        return quotas.set_quota(self._core, quota_bytes, quota_trim, dry_run=dry_run)
 
     def rotate(self, retention_class: str | None = None, *, reset_clock: bool = False) -> None:
         """Starts a new generation in every shard, of one retention class or of all (None).
@@ -131,4 +164,4 @@ class Lifecycle:
 
     def forecast(self, now: TimeLike | None = None) -> Forecast:
         """Returns how fast the files grow, and when the quota will be reached."""
-        return lifecycle.forecast(self._core, self._quota_bytes, now)
+        return lifecycle.forecast(self._core, now)

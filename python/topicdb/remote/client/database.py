@@ -46,7 +46,7 @@ class RemoteDatabase(Database):
         appends = appending.Appender(connection)
         engine = RemoteEngine(connection)
         readers = OpenReaders(engine, partial(_hold, connection))
-        super().__init__(engine, appends, connection.hello["quota_bytes"], readers)
+        super().__init__(engine, appends, readers)
         self._connection = connection
         weakref.finalize(self, connection.abandon).atexit = False
         _open.add(self)

@@ -16,7 +16,9 @@ from topicdb.remote.client.subscribing import RemoteSubscription
 from topicdb.remote.records import record_of, result_of
 from topicdb.results import (
     CommitSpan,
+    Dropped,
     Maintained,
+    QuotaState,
     RetentionClass,
     SlabUsage,
     Snapshot,
@@ -192,6 +194,14 @@ class RemoteEngine:
 
     def set_retention(self, classes: Sequence[RetentionClass], dry_run: bool = False) -> Maintained:
         return self._call(Engine.set_retention, list(classes), dry_run)
+
+    def quota(self) -> QuotaState:
+        return self._call(Engine.quota)
+
+    def set_quota(
+        self, quota_bytes: int | None, quota_trim: float | None, dry_run: bool = False
+    ) -> list[Dropped]:
+        return self._call(Engine.set_quota, quota_bytes, quota_trim, dry_run)
 
     def rotate(self, retention_class: str | None, resets_clock: bool = False) -> None:
         self._call(Engine.rotate, retention_class, resets_clock)

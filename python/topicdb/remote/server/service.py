@@ -201,7 +201,7 @@ class Service:
             "protocol": PROTOCOL,
             "schema": self._core.schema,
             "token": caller.access.name,
-            "quota_bytes": self.database._quota_bytes,
+            "quota_bytes": self._core.quota().quota_bytes,
         }
 
     def _scan(

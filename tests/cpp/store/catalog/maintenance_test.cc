@@ -130,6 +130,28 @@ TEST(Maintenance, BeyondTheQuotaTheOldestOfAllGo) {
   EXPECT_TRUE(Chosen(rules, slabs, {300, 0.9}).empty());
 }
 
+TEST(Maintenance, WhatGoesForAQuotaIsForeseen) {
+  const RetentionRules rules = RetentionRules::Make({{"a", 0us}, {"b", 0us, 60}}).value();
+  SlabUsage current = Current(At(0), 100, 5);  // more than an eighth of the quota, so it ends
+  current.slab.id.generation = Generation{7};
+  const std::vector<SlabUsage> slabs{current, Sealed(0, 1, At(10), 50), Sealed(1, 2, At(20), 50),
+                                     Sealed(1, 3, At(30), 50)};
+  const auto foreseen = [&](std::uint64_t quota_bytes, double trim) {
+    std::vector<std::uint32_t> generations;
+    for (const DroppedSlab& slab : ForeseeQuota(rules, slabs, {quota_bytes, trim}, 250, kNow)) {
+      EXPECT_EQ(slab.reason, SlabDropReason::kQuota);
+      generations.push_back(slab.usage.slab.id.generation.value());
+    }
+    return generations;
+  };
+  EXPECT_EQ(foreseen(200, 1), (std::vector<std::uint32_t>{})) << "generation 2 goes for its class";
+  EXPECT_EQ(foreseen(150, 1), (std::vector<std::uint32_t>{1}));
+  EXPECT_EQ(foreseen(100, 1), (std::vector<std::uint32_t>{1, 3}));
+  EXPECT_EQ(foreseen(50, 1), (std::vector<std::uint32_t>{1, 3, 7}));
+  EXPECT_TRUE(foreseen(50, 0).empty());
+  EXPECT_TRUE(foreseen(0, 1).empty());
+}
+
 TEST(Maintenance, NothingIsDroppedForWhatGoesByItself) {
   const RetentionRules rules = RetentionRules::Make({{"#", 0us, 1'000}}).value();
   SlabUsage sealed = Sealed(0, 1, At(10), 900);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -137,6 +138,41 @@ TEST_F(DatabaseUpkeepTest, ChecksTheQuotaOfTheOpenShards) {
   EXPECT_TRUE(DatabaseUpkeep(database.environment, database.shards, database.closing, options)
                   .CheckQuota()
                   .ok());
+}
+
+TEST_F(DatabaseUpkeepTest, TheQuotaCanBeReplaced) {
+  DatabaseParts database(path_);
+  database.Append({{TopicIn(0, 2), 1, std::string(60'000, 'x')}});
+  ASSERT_TRUE(database.upkeep.Rotate(std::nullopt, false).ok());
+  database.Append({{TopicIn(1, 2), 1, std::string(60'000, 'x')}});
+  EXPECT_EQ(database.upkeep.Quota().quota_bytes, 0U);
+  const double trim = database.upkeep.Quota().quota_trim;
+  const auto tried = database.upkeep.SetQuota(100'000, std::nullopt, /*dry_run=*/true);
+  ASSERT_TRUE(tried.ok()) << tried.status().message();
+  EXPECT_FALSE(tried->empty());
+  for (const DroppedSlab& slab : *tried) EXPECT_EQ(slab.reason, SlabDropReason::kQuota);
+  EXPECT_EQ(database.upkeep.Quota().quota_bytes, 0U);
+  EXPECT_TRUE(database.upkeep.CheckQuota().ok());
+  ASSERT_TRUE(database.upkeep.SetQuota(100'000, std::nullopt, /*dry_run=*/false).ok());
+  EXPECT_EQ(database.upkeep.Quota().quota_bytes, 100'000U);
+  EXPECT_EQ(database.upkeep.Quota().quota_trim, trim);
+  EXPECT_GE(database.upkeep.Quota().disk_bytes, 120'000U);
+  EXPECT_EQ(database.upkeep.CheckQuota().code(), Code::kQuota);
+  const auto kept = database.upkeep.SetQuota(std::nullopt, 0, /*dry_run=*/false);
+  ASSERT_TRUE(kept.ok());
+  EXPECT_TRUE(kept->empty()) << "nothing is dropped for it any more";
+  EXPECT_EQ(database.upkeep.Quota().quota_bytes, 100'000U);
+  EXPECT_EQ(database.upkeep.CheckQuota().code(), Code::kQuota);
+  ASSERT_TRUE(database.upkeep.SetQuota(0, std::nullopt, /*dry_run=*/false).ok());
+  EXPECT_TRUE(database.upkeep.CheckQuota().ok());
+}
+
+TEST_F(DatabaseUpkeepTest, AQuotaThatCannotBeChangesNothing) {
+  DatabaseParts database(path_);
+  for (const double part : {-0.1, 1.1, std::nan("")}) {
+    EXPECT_EQ(database.upkeep.SetQuota(1, part, false).status().code(), Code::kInvalidArgument);
+  }
+  EXPECT_EQ(database.upkeep.Quota().quota_bytes, 0U);
 }
 
 TEST_F(DatabaseUpkeepTest, UsageIsThatOfEachSlab) {
