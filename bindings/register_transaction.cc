@@ -94,6 +94,12 @@ void RegisterTransaction(py::module_& module) {
       .def("get", &Get, py::arg("topic"), py::arg("timestamp"))
       .def("scan", &NewScan, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("require", &Require, py::arg("topic"), py::arg("timestamp"), py::arg("value").none(true))
+      .def(
+          "require_present",
+          [](Transaction& self, const py::str& topic, std::int64_t timestamp) {
+            Check(self.RequirePresent(TopicText(topic, "topic"), timestamp));
+          },
+          py::arg("topic"), py::arg("timestamp"))
       .def("commit", &Commit)
       .def("rollback",
            [](Transaction& self) {

@@ -125,7 +125,9 @@ void RegisterErrors(py::module_& module) {
   classes.precondition =
       Define(module, "PreconditionError",
              "What a transaction requires is not so; nothing was applied, a retry cannot help.\n\n"
-             "failures: list of (topic, timestamp, expected, found); None stands for no message.",
+             "failures: list of (topic, timestamp, expected, found); None stands for no message, "
+             "True for\n"
+             "any.",
              both(PyExc_RuntimeError));
   py::setattr(classes.precondition, "failures", py::tuple());
 }
@@ -144,11 +146,15 @@ py::list ConflictsOf(const CommitFault& fault) {
   return items;
 }
 
+py::object ExpectedOf(const PreconditionItem& item) {
+  return item.expects_any ? py::object(py::bool_(true)) : BytesOrNone(item.expected);
+}
+
 py::list FailuresOf(const CommitFault& fault) {
   py::list items;
   for (const PreconditionItem& item : fault.preconditions) {
-    items.append(py::make_tuple(item.topic, item.timestamp, BytesOrNone(item.expected),
-                                BytesOrNone(item.found)));
+    items.append(
+        py::make_tuple(item.topic, item.timestamp, ExpectedOf(item), BytesOrNone(item.found)));
   }
   return items;
 }

@@ -7,7 +7,7 @@ here are always integers: microseconds since 1970-01-01 UTC. ``None`` means "no 
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Iterator as _Iterator
-from typing import Any, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -56,8 +56,8 @@ class ConflictError(Error, RuntimeError):
     conflicts: Sequence[tuple[str, int | None, int | None, int]]
 
 class PreconditionError(Error, RuntimeError):
-    # (topic, timestamp, expected, found); None stands for no message
-    failures: Sequence[tuple[str, int, bytes | None, bytes | None]]
+    # (topic, timestamp, expected, found); None stands for no message, True for any message
+    failures: Sequence[tuple[str, int, bytes | Literal[True] | None, bytes | None]]
 
 def configure(
     message_type: type[Message],
@@ -317,6 +317,7 @@ class Transaction:
     def scan(self, filter: str, start: int | None, end: int | None) -> Scan: ...
     def require(self, topic: str, timestamp: int, value: object | None) -> None:
         """Lets the commit fail unless this message is stored; None: unless none is there."""
+    def require_present(self, topic: str, timestamp: int) -> None: ...
     def commit(self) -> Receipt: ...
     def rollback(self) -> None: ...
     @property

@@ -197,6 +197,9 @@ class TransactionEngine(Protocol):
     def require(self, topic: str, timestamp: int, value: object | None) -> None:
         """Lets the commit fail unless this message is stored; None: unless none is there."""
 
+    def require_present(self, topic: str, timestamp: int) -> None:
+        """Lets the commit fail unless a message is stored there, whatever its value."""
+
     def commit(self) -> Receipt:
         """Applies everything or nothing."""
 

@@ -142,6 +142,17 @@ class Transaction:
             raise TypeError("value: expected bytes-like, got None; see require_absent")
         self._core.require(topic, time_us(timestamp), value)
 
+    def require_present(self, topic: str, timestamp: TimeLike) -> None:
+        """Lets the commit fail with PreconditionError if no message is stored there.
+
+        Any value will do. The commit checks what is stored before its own writes.
+
+        >>> with db.transaction(key="client-7") as tx:              # doctest: +SKIP
+        ...     tx.require_present("sessions/client-7", 0)
+        ...     tx.write("inbox/client-7", None, b"hello")
+        """
+        self._core.require_present(topic, time_us(timestamp))
+
     def require_absent(self, topic: str, timestamp: TimeLike) -> None:
         """Lets the commit fail with PreconditionError if a message is stored there.
 

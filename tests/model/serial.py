@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from model.topics import matches
 
@@ -21,6 +21,8 @@ Generation: TypeAlias = "dict[Key, list[Written]]"
 """Messages, the newest of a key last; one of each key unless all are kept."""
 Range: TypeAlias = "tuple[str, int, int | None]"
 """(filter, start, end)"""
+Required: TypeAlias = "bytes | Literal[True] | None"
+"""The value that a message must have; True: any value; None: there must be no message."""
 
 
 def in_range(key: Key, keys: Range) -> bool:
@@ -84,7 +86,7 @@ class Client:
     start: int
     view: State
     reads: list[Range] = field(default_factory=list)
-    requirements: list[tuple[Key, bytes | None]] = field(default_factory=list)
+    requirements: list[tuple[Key, Required]] = field(default_factory=list)
     operations: list[tuple[Key, bytes] | Range] = field(default_factory=list)
     writes_before: int = field(init=False)
 
@@ -199,4 +201,8 @@ class SerialModel:
 
     def unmet(self, client: Client) -> list[Key]:
         """Returns the keys of the requirements that do not hold now."""
-        return [key for key, value in client.requirements if self.state.get(key) != value]
+        return [key for key, value in client.requirements if not self._is_met(key, value)]
+
+    def _is_met(self, key: Key, value: Required) -> bool:
+        found = self.state.get(key)
+        return found is not None if value is True else found == value

@@ -30,8 +30,9 @@ struct ConflictItem {
 struct PreconditionItem {
   std::string topic;
   std::int64_t timestamp = 0;
-  std::optional<std::string> expected;  // absent: there should be no message
+  std::optional<std::string> expected;  // absent: no message, or any message
   std::optional<std::string> found;
+  bool expects_any = false;  // there should be a message, whatever its value
 };
 
 // Why a commit failed with kConflict or kPrecondition.
@@ -84,9 +85,11 @@ class Transaction {
   Result<std::optional<std::string>> Get(std::string_view topic, std::int64_t timestamp);
   // Reads messages in order of timestamps. The scan does not see later writes and deletes.
   Result<std::unique_ptr<Scan>> NewScan(const Filter& filter, const TimeRange& range);
-  // Require that a message has this value, or that there is none. Commit checks this against what
-  // is stored before it. The value of an envelope is its payload.
+  // Require that a message has this value, that there is a message with any value, or that there is
+  // none. Commit checks this against what is stored before it. The value of an envelope is its
+  // payload.
   Status Require(std::string_view topic, std::int64_t timestamp, std::string_view value);
+  Status RequirePresent(std::string_view topic, std::int64_t timestamp);
   Status RequireAbsent(std::string_view topic, std::int64_t timestamp);
 
   // Applies the transaction, which is over in any case. After kConflict or kPrecondition nothing

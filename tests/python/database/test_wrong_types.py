@@ -126,6 +126,7 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
         "tx.scan": transaction("scan", filter="#", **time),
         "tx.require": transaction("require", topic="a/b", timestamp=1, value=b"x"),
         "tx.require_absent": transaction("require_absent", topic="none", timestamp=1),
+        "tx.require_present": transaction("require_present", topic="a/b", timestamp=1),
         "queue": (
             lambda **options: topicdb.Queue.open(**options).close(),
             {

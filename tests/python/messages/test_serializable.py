@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from support import LAYOUTS, PATIENCE_S, Layout, newest
 
 import topicdb
-from model.serial import Client, Key, Range, SerialModel
+from model.serial import Client, Key, Range, Required, SerialModel
 from topicdb import ConflictError, Database, PreconditionError, Transaction
 
 MEMORY_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -48,7 +48,7 @@ steps = st.lists(
         st.tuples(st.just("write"), keys, values),
         st.tuples(st.just("write"), keys, values),
         st.tuples(st.just("delete"), ranges),
-        st.tuples(st.just("require"), keys, st.none() | st.just(b"")),
+        st.tuples(st.just("require"), keys, st.sampled_from([None, b"", True])),
         st.tuples(st.just("require_what_is"), times),
     ),
     min_size=1,
@@ -120,10 +120,12 @@ class Transactions(RuleBasedStateMachine):
         transaction.delete(*keys)
         client.delete(keys)
 
-    def require(self, number: int, key: Key, value: bytes | None) -> None:
+    def require(self, number: int, key: Key, value: Required) -> None:
         transaction, client = self.of(number)
         if value is None:
             transaction.require_absent(*key)
+        elif value is True:
+            transaction.require_present(*key)
         else:
             transaction.require(*key, value)
         client.requirements.append((key, value))

@@ -165,8 +165,9 @@ def test_what_is_assigned_at_commit(db: Database) -> None:
         lambda tx: tx.scan("#", start=5, end=6).to_list(),
         lambda tx: tx.delete("a/#", 5, 6),
         lambda tx: tx.require_absent("a/1", 5),
+        lambda tx: tx.require_present("a/1", 5),
     ],
-    ids=["get", "scan", "range", "delete", "require"],
+    ids=["get", "scan", "range", "delete", "require_absent", "require_present"],
 )
 def test_a_change_of_what_it_read_is_a_conflict(
     db: Database, read: Callable[[Transaction], object]
@@ -192,13 +193,15 @@ def test_a_change_of_what_it_read_is_a_conflict(
         lambda tx: tx.scan("b/#", end=6).to_list(),
         lambda tx: tx.delete("a/1", end=5),
         lambda tx: tx.require_absent("a/2", 5),
+        lambda tx: tx.require_present("there", 5),
         lambda tx: tx.write("a/1", 5, b"own"),  # a blind write: the last commit wins
     ],
-    ids=["get", "scan", "range", "delete", "require", "write"],
+    ids=["get", "scan", "range", "delete", "require_absent", "require_present", "write"],
 )
 def test_a_change_beside_what_it_read_is_none(
     db: Database, read: Callable[[Transaction], object]
 ) -> None:
+    db.append([("there", 5, b"")])
     tx = db.transaction()
     read(tx)
     tx.write("out", 1, b"")
@@ -238,11 +241,49 @@ def test_requirements_are_checked_at_commit(db: Database) -> None:
     ]
 
 
+def test_presence_is_required_whatever_the_value(db: Database) -> None:
+    db.append([("a", 1, b"is"), ("empty", 1, b"")])
+    with db.transaction() as tx:
+        tx.require_present("a", 1)
+        tx.require_present("empty", 1)
+        tx.write("b", 1, b"")
+    assert db.scan("b").count() == 1
+    tx = db.transaction()
+    tx.require_present("a", 2)
+    tx.require_present("a", 1)
+    tx.require("a", 1, b"other")
+    tx.require_present("none", 1)
+    tx.write("c", 1, b"")
+    message = "'a' at 2: expected a message, found none"
+    with nothing_written(db), pytest.raises(PreconditionError, match=message) as caught:
+        tx.commit()
+    assert caught.value.failures == [
+        ("a", 2, True, None),
+        ("a", 1, b"other", b"is"),
+        ("none", 1, True, None),
+    ]
+
+
+def test_presence_counts_what_was_deleted_as_absent(db: Database) -> None:
+    db.append([("a", 1, b"is"), ("old", 1, b"")])
+    db.delete("a")
+    db.rotate()
+    with db.transaction() as tx:
+        tx.require_present("old", 1)  # of an older generation
+    with pytest.raises(PreconditionError), db.transaction() as tx:
+        tx.require_present("a", 1)
+    with pytest.raises(PreconditionError), db.transaction(generation=2) as tx:
+        tx.require_present("old", 1)
+
+
 def test_requirements_look_at_what_was_stored_before_the_commit(db: Database) -> None:
     with db.transaction() as tx:
         tx.write("a", 1, b"own")
         tx.require_absent("a", 1)
     assert db.scan("a").count() == 1
+    with nothing_written(db), pytest.raises(PreconditionError), db.transaction() as tx:
+        tx.write("b", 1, b"own")
+        tx.require_present("b", 1)
 
 
 def test_deletes_come_before_the_writes_that_follow_them(db: Database) -> None:
@@ -306,6 +347,7 @@ def check_closed(tx: Transaction) -> None:
         lambda: tx.get("a", 1),
         lambda: tx.scan().to_list(),
         lambda: tx.require_absent("a", 1),
+        lambda: tx.require_present("a", 1),
         lambda: tx.commit(),
     ]
     for use in uses:
@@ -489,6 +531,9 @@ def test_one_that_was_open_for_too_long_fails_and_never_passes(
         (lambda tx: tx.require("a", 1, "text"), TypeError),
         (lambda tx: tx.require("a/+", 1, b""), TopicError),
         (lambda tx: tx.require_absent("a", -5), ValueError),
+        (lambda tx: tx.require_present("a", -5), ValueError),
+        (lambda tx: tx.require_present("a", None), TypeError),
+        (lambda tx: tx.require_present("a/+", 1), TopicError),
         (lambda tx: tx.on_commit(5), TypeError),
     ],
 )

@@ -9,7 +9,7 @@ import signal
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
@@ -373,6 +373,11 @@ def _order(db: topicdb.Database, order: str) -> Any:
     return db._connection.call(f"replay.{order}", "l")  # type: ignore[attr-defined]
 
 
+def _require_present(db: topicdb.Database) -> None:
+    with suppress(topicdb.PreconditionError), db.transaction() as tx:
+        tx.require_present("a/none", 1)
+
+
 def _delete_in_transaction(db: topicdb.Database) -> None:
     with db.transaction() as tx:
         tx.delete("a/tx")
@@ -572,6 +577,7 @@ TRIES = [
     Try("transaction.apply", _write_and_scan, {**READ, **WRITE}, {**READ, "write": ["a/y"]}),
     Try("transaction.get", _get, READ, ONE_TOPIC),
     Try("transaction.commit", _require, READ, ONE_TOPIC),
+    Try("transaction.commit", _require_present, READ, ONE_TOPIC),
     Try("transaction.scan", _scan_in_transaction, READ, ONE_TOPIC),
     Try(
         "transaction.commit",

@@ -249,6 +249,10 @@ def test_transactions_read_what_they_write_and_lose_to_others(db: topicdb.Databa
     with pytest.raises(topicdb.PreconditionError) as failed, db.transaction(key="k") as tx:
         tx.require("k/serial", 1, b"other")
     assert failed.value.failures[0][:3] == ("k/serial", 1, b"other")
+    with pytest.raises(topicdb.PreconditionError) as failed, db.transaction(key="k") as tx:
+        tx.require_present("k/serial", 1)
+        tx.require_present("k/none", 1)
+    assert failed.value.failures == [("k/none", 1, True, None)]
     with pytest.raises(topicdb.ClosedError):
         second.write("k/a", 1, b"")
     called = []
@@ -284,6 +288,7 @@ def test_an_error_of_a_change_ends_the_transaction(db: topicdb.Database) -> None
         lambda: tx.delete("$topicdb/#"),
         lambda: tx.delete("a", 5, 4),
         lambda: tx.require("a/#", 1, b""),
+        lambda: tx.require_present("a/#", 1),
         lambda: tx.get("a/#"),
         lambda: tx.scan("a/#/b"),
     ):

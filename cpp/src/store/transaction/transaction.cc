@@ -143,13 +143,12 @@ Result<std::unique_ptr<Scan>> TransactionImpl::NewScan(const Filter& filter,
       std::make_shared<ScanImpl>(database_, std::move(moments), std::move(source)));
 }
 
-Status TransactionImpl::Require(std::string_view topic, std::int64_t timestamp,
-                                std::optional<std::string_view> value) {
+Status TransactionImpl::Require(Requirement requirement) {
   TOPICDB_ENTER(database_);
-  TOPICDB_RETURN_IF_ERROR(CheckKey(topic, timestamp));
+  TOPICDB_RETURN_IF_ERROR(CheckKey(requirement.topic, requirement.timestamp));
   const MutexLock lock(mutex_);
   TOPICDB_RETURN_IF_ERROR(CheckOpen());
-  ops_.requirements.push_back({std::string(topic), timestamp, std::optional<std::string>(value)});
+  ops_.requirements.push_back(std::move(requirement));
   return Status::Ok();
 }
 
@@ -216,11 +215,15 @@ Result<std::unique_ptr<Scan>> Transaction::NewScan(const Filter& filter, const T
 
 Status Transaction::Require(std::string_view topic, std::int64_t timestamp,
                             std::string_view value) {
-  return impl_->Require(topic, timestamp, value);
+  return impl_->Require({std::string(topic), timestamp, std::string(value)});
+}
+
+Status Transaction::RequirePresent(std::string_view topic, std::int64_t timestamp) {
+  return impl_->Require({std::string(topic), timestamp, std::nullopt, /*any_value=*/true});
 }
 
 Status Transaction::RequireAbsent(std::string_view topic, std::int64_t timestamp) {
-  return impl_->Require(topic, timestamp, std::nullopt);
+  return impl_->Require({std::string(topic), timestamp, std::nullopt});
 }
 
 Result<Receipt> Transaction::Commit() { return impl_->Commit(); }

@@ -30,8 +30,7 @@ class TransactionImpl : public ViewHolder {
       TOPICDB_EXCLUDES(mutex_);
   Result<std::unique_ptr<Scan>> NewScan(const Filter& filter, const TimeRange& range)
       TOPICDB_EXCLUDES(mutex_);
-  Status Require(std::string_view topic, std::int64_t timestamp,
-                 std::optional<std::string_view> value) TOPICDB_EXCLUDES(mutex_);
+  Status Require(Requirement requirement) TOPICDB_EXCLUDES(mutex_);
   Result<Receipt> Commit() TOPICDB_EXCLUDES(mutex_);
   void Rollback() TOPICDB_EXCLUDES(mutex_);
   bool open() const TOPICDB_EXCLUDES(mutex_);

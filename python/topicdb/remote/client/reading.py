@@ -191,6 +191,11 @@ class RemoteTransaction:
         data = None if value is None else bytes(memoryview(value))  # type: ignore[arg-type]
         self._change(["require", topic, timestamp, data], topic, data)
 
+    def require_present(self, topic: str, timestamp: int) -> None:
+        """Lets the commit fail unless there is a message, whatever its value."""
+        _core.check_topic(topic)
+        self._change(["require_present", topic, timestamp], topic, None)
+
     def _change(self, change: list[Any], topic: str, data: bytes | None) -> None:
         self._check_open()
         self._changes.append(change)

@@ -42,6 +42,7 @@ class Transaction:
             "write": self._write,
             "delete": self._delete,
             "require": self._require,
+            "require_present": self._require_present,
         }
         try:
             self._charge.take(_CHANGE_BYTES * len(changes))
@@ -82,6 +83,12 @@ class Transaction:
         access.check_read(topic)  # a requirement that fails tells what is stored
         self._count(len(topic) + len(value or b""))
         self.core.require(topic, timestamp, value)
+
+    def _require_present(self, access: Access, topic: str, timestamp: int) -> None:
+        _core.check_topic(topic)
+        access.check_read(topic)
+        self._count(len(topic))
+        self.core.require_present(topic, timestamp)
 
     def close(self) -> None:
         self.core.rollback()

@@ -24,7 +24,7 @@ from topicdb.replay.orders.orders import ORDERS, Order
 from topicdb.replay.orders.plain import start_of
 
 if TYPE_CHECKING:
-    from topicdb.remote.server.service import Caller
+    from topicdb.remote.server.handles import Caller
 
 _logger = logging.getLogger(__name__)
 _ROWS_MAX = 100_000
@@ -71,9 +71,14 @@ class Replays:
     def open_stored(self) -> None:
         """Opens all logs that the database has, so that they go on without a client.
 
-        One that cannot be opened is logged.
+        One that cannot be opened is logged. So is that none can be, while a shard is missing.
         """
-        for name in opening.names(self._database):
+        try:
+            names = opening.names(self._database)
+        except _core.MissingShardError as error:
+            _logger.error("the replay logs stay closed: %s", error)
+            return
+        for name in names:
             try:
                 self.log(name)
             except _core.Error as error:

@@ -334,10 +334,15 @@ class Replaying:
             self._tell(f"up to {more:,} messages that had not come yet were dropped by retention")
 
     def read_failed(self, error: Exception) -> bool:
-        """Fails the replay if the messages that cannot be read belong to it. Returns whether so."""
+        """Fails the replay if the messages that cannot be read belong to it. Returns whether so.
+
+        As long as messages that came before are here, it only waits: when they are acknowledged,
+        reading fails once more.
+        """
         if not (self.state.runs and self._has_still_to_read):
             return False
-        self.fail(self._unavailable(f"cannot be read: {error}"))
+        if not self._contents.spool.has_before(self._record.live_from):
+            self.fail(self._unavailable(f"cannot be read: {error}"))
         return True
 
     @property

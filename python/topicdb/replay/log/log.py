@@ -77,8 +77,8 @@ class ReplayLog(Closing):
         for stored in records.endpoints():
             self._endpoints.open(stored)
         records.save_log(record)
-        self._listener = Listener(name, socket_path(core.path, name), partial(carry_out, self))
         self._pump.start(f"topicdb-replay-{name}")
+        self._listener = Listener(name, socket_path(core.path, name), partial(carry_out, self))
 
     @property
     def name(self) -> str:

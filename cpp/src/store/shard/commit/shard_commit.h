@@ -23,7 +23,13 @@ namespace topicdb {
 struct Requirement {
   std::string topic;
   std::int64_t timestamp = 0;
-  std::optional<std::string> value;  // absent: there must be no such message
+  std::optional<std::string> value;  // absent: no message, or any message
+  bool any_value = false;            // there must be a message, whatever its value
+
+  // Returns whether this value, or no message, meets the requirement.
+  bool IsMetBy(const std::optional<std::string>& found) const {
+    return any_value ? found.has_value() : found == value;
+  }
 };
 
 // The part of a commit that looks at what is stored. Deletes come before the messages.

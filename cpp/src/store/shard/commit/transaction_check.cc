@@ -84,9 +84,10 @@ Status TransactionCheck::CheckRequirements(ShardCommit* commit) const {
       const bool is_own = requirement.topic.starts_with(kReservedPrefix);
       value = is_own ? std::move(found->value) : std::string(PayloadOf(found->value));
     }
-    if (value == requirement.value) continue;
-    commit->fault.preconditions.push_back(
-        {requirement.topic, requirement.timestamp, requirement.value, std::move(value)});
+    if (requirement.IsMetBy(value)) continue;
+    commit->fault.preconditions.push_back({requirement.topic, requirement.timestamp,
+                                           requirement.value, std::move(value),
+                                           requirement.any_value});
   }
   if (commit->fault.preconditions.empty()) return Status::Ok();
   const PreconditionItem& first = commit->fault.preconditions.front();
@@ -94,8 +95,9 @@ Status TransactionCheck::CheckRequirements(ShardCommit* commit) const {
     return value.has_value() ? "a message of " + std::to_string(value->size()) + " bytes"
                              : std::string("none");
   };
+  const std::string expected = first.expects_any ? "a message" : show(first.expected);
   return PreconditionFault("topic '" + first.topic + "' at " + std::to_string(first.timestamp) +
-                           ": expected " + show(first.expected) + ", found " + show(first.found) +
+                           ": expected " + expected + ", found " + show(first.found) +
                            (first.expected && first.found ? " with another value" : "") +
                            "; nothing was applied");
 }

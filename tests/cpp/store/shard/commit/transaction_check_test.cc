@@ -94,6 +94,38 @@ TEST(TransactionCheck, RequirementsThatAreNotMetAreAllNamed) {
   EXPECT_TRUE(shard.Commit({{"result", 1, "x"}}, &ops)->status.ok());
 }
 
+TEST(TransactionCheck, AnyValueMeetsARequirementOfPresence) {
+  ShardParts shard;
+  shard.Append({{"a", 5, "one"}, {"empty", 5, ""}});
+  TransactionOps ops;
+  ops.requirements = {{"a", 5, std::nullopt, true}, {"empty", 5, std::nullopt, true}};
+  EXPECT_TRUE(shard.Commit({{"result", 1, "x"}}, &ops)->status.ok());
+  ops.requirements = {{"a", 5, std::nullopt, true}, {"a", 6, std::nullopt, true}};
+  const auto refused = shard.Commit({{"result", 2, "x"}}, &ops);
+  EXPECT_EQ(refused->status.code(), Code::kPrecondition);
+  EXPECT_NE(refused->status.message().find("'a' at 6: expected a message, found none"),
+            std::string::npos)
+      << refused->status.message();
+  const auto& faults = refused->fault.preconditions;
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0].timestamp, 6);
+  EXPECT_TRUE(faults[0].expects_any);
+  EXPECT_EQ(faults[0].found, std::nullopt);
+  EXPECT_EQ(shard.Get("result", 2), std::nullopt);
+}
+
+TEST(TransactionCheck, ARequirementOfPresenceConflictsWithWhatChangedSince) {
+  ShardParts shard;
+  shard.Append({{"a", 5, "one"}});
+  Begun begun(&shard);
+  begun.ops.requirements = {{"a", 5, std::nullopt, true}};
+  const Serial changed = shard.Append({{"a", 5, "two"}});
+  const auto commit = begun.Commit();
+  EXPECT_EQ(commit->status.code(), Code::kConflict);
+  ASSERT_EQ(commit->fault.conflicts.size(), 1U);
+  EXPECT_EQ(commit->fault.conflicts[0].serial, changed);
+}
+
 TEST(TransactionCheck, AGenerationThatHasEndedTakesNoMessages) {
   ShardParts shard;
   TransactionOps ops;
