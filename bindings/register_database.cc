@@ -179,11 +179,13 @@ py::object Last(const Database& self, const FilterOrFilters& filter, OptionalTim
 
 // Returns each stream once, in the order in which one filter alone would give them.
 std::vector<Stream> Streams(const Database& self, const FilterOrFilters& filters,
-                            OptionalTime start, OptionalTime end) {
+                            OptionalTime start, OptionalTime end,
+                            std::optional<std::int64_t> generation_min) {
+  const Generation first{Unsigned(generation_min.value_or(0), "generation_min", &InvalidArgument)};
   std::vector<Stream> streams;
   const std::vector<Filter> parsed = ParseAny(filters);
   for (const Filter& filter : parsed) {
-    const auto more = Unwrap(WithoutGil([&] { return self.Streams(filter, {start, end}); }));
+    const auto more = Unwrap(WithoutGil([&] { return self.Streams(filter, {start, end}, first); }));
     streams.insert(streams.end(), more.begin(), more.end());
   }
   if (parsed.size() < 2) return streams;
@@ -318,7 +320,8 @@ void RegisterDatabase(py::module_& module) {
       .def("scan", &NewScan, py::arg("filter"), py::arg("start"), py::arg("end"), py::arg("order"),
            py::arg("streams"))
       .def("last", &Last, py::arg("filter"), py::arg("start"), py::arg("end"))
-      .def("streams", &Streams, py::arg("filter"), py::arg("start"), py::arg("end"))
+      .def("streams", &Streams, py::arg("filter"), py::arg("start"), py::arg("end"),
+           py::arg("generation_min"))
       .def("iterator", &NewIterator, py::arg("stream"), py::arg("filter"), py::arg("start"),
            py::arg("end"))
       .def("explain", &Explain, py::arg("filter"), py::arg("start"), py::arg("end"))

@@ -432,7 +432,11 @@ class Database:
         self, filter: str | Sequence[str] | None, start: int | None, end: int | None
     ) -> Scan: ...
     def streams(
-        self, filter: str | Sequence[str] | None, start: int | None, end: int | None
+        self,
+        filter: str | Sequence[str] | None,
+        start: int | None,
+        end: int | None,
+        generation_min: int | None,
     ) -> list[Stream]: ...
     def iterator(
         self, stream: Stream, filter: str, start: int | None, end: int | None

@@ -296,8 +296,10 @@ class Engine(Protocol):
         """Reads the newest message of each topic."""
 
     @served(Right("read", 0))
-    def streams(self, filter: Filters, start: int | None, end: int | None, /) -> list[Stream]:
-        """Returns the streams that may hold messages that match."""
+    def streams(
+        self, filter: Filters, start: int | None, end: int | None, generation_min: int | None, /
+    ) -> list[Stream]:
+        """Returns the streams that may hold messages that match, of generations from one on."""
 
     @served(Right("read", 1))
     def iterator(

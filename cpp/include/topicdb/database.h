@@ -107,8 +107,10 @@ class Database {
   // no such generation, and kReadOnly if the shard is not open for writing here.
   Result<std::unique_ptr<Transaction>> Begin(const TransactionOptions& options);
 
-  // Returns the streams that may hold messages that match, ordered by slab and structure.
-  Result<std::vector<Stream>> Streams(const Filter& filter, const TimeRange& range) const;
+  // Returns the streams that may hold messages that match, ordered by slab and structure. Leaves out
+  // those of generations before `generation_min`. Each class counts its own generations.
+  Result<std::vector<Stream>> Streams(const Filter& filter, const TimeRange& range,
+                                      Generation generation_min = Generation{}) const;
 
   // Returns an iterator at the start of `range` in `stream`. Returns kNotFound if the slab of the
   // stream is gone.

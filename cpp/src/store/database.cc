@@ -106,14 +106,15 @@ std::chrono::microseconds Database::clock_ahead() const {
   return ahead;
 }
 
-Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRange& range) const {
+Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRange& range,
+                                              Generation generation_min) const {
   TOPICDB_ENTER(impl_);
   const ShardEnvironment& environment = impl_->environment();
   const std::vector<ShardMoment> moments = impl_->shards().Moments();
   std::vector<Stream> streams;
   for (const ShardMoment& moment : moments) {
     for (const SlabView& view : moment.view->in_reading_order()) {
-      if (!view.slab->MayHold(range)) continue;
+      if (view.slab->id().generation < generation_min || !view.slab->MayHold(range)) continue;
       AddStreams(environment, *view.slab, filter, {}, &streams);
     }
   }

@@ -25,7 +25,7 @@ from topicdb.arguments.forms import Form
 from topicdb.remote.records import is_record, plain_of
 from topicdb.types import Slice
 
-PROTOCOL = 2
+PROTOCOL = 3
 _SIZE = struct.Struct("<I")
 _ALIGNMENT = 8  # of the bytes, as Arrow needs it
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <thread>
@@ -79,6 +80,24 @@ TEST(Database, IteratorsGoOnFromAnyMessageOfAGroup) {
   EXPECT_FALSE(database->Next(iterator, {1})->end_of_stream);
   ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
   EXPECT_TRUE(database->Next(iterator, {1})->end_of_stream);
+}
+
+TEST(Database, StreamsOfEarlierGenerationsCanBeLeftOut) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  for (int generation = 1; generation <= 3; ++generation) {
+    AppendOk(*database, {{"a", generation, "x"}});
+    ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
+  }
+  const Filter all = Filter::Parse("#").value();
+  for (std::uint32_t first = 0; first <= 4; ++first) {
+    const auto streams = database->Streams(all, {}, Generation{first}).value();
+    std::vector<Generation> found;
+    for (const Stream& stream : streams) found.push_back(stream.slab.generation);
+    std::vector<Generation> expected;
+    for (std::uint32_t i = std::max(first, 1U); i <= 3; ++i) expected.push_back(Generation{i});
+    EXPECT_EQ(found, expected) << first;
+  }
 }
 
 TEST(Database, SerialsAndTheClockRiseOverReopening) {

@@ -72,7 +72,7 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
         "scan": read(db.scan, filter="#", **time, order="time", streams=[stream]),
         "last": read(db.last, filter="#", start=0),
         "state_at": read(db.state_at, time=5, filter="#", start=0),
-        "streams": (db.streams, {"filter": "#", **time}),
+        "streams": (db.streams, {"filter": "#", **time, "generation_min": 1}),
         "iterator": (db.iterator, {"stream": stream, "filter": "#", **time}),
         "next": (db.next, {"iterator": iterator, "rows": 1}),
         "slices": (

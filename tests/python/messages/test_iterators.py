@@ -122,6 +122,42 @@ def test_new_messages_after_rotation_are_in_another_stream(db_path: Path, layout
         assert values(db.next(db.iterator(new, "t/+"))) == [2, 3]
 
 
+def test_streams_of_earlier_generations_can_be_left_out(db_path: Path, layout: Layout) -> None:
+    retention = {"t/#": "30d"}  # t/# and # count their own generations
+    with topicdb.open(db_path, structures=["+/+"], retention=retention, layout=layout) as db:
+        for first in (0, 5, 10):
+            db.append([*numbered(5, first), ("u/1", first, b"")])
+            db.rotate("t/#")
+
+        def found(first: int | None) -> list[tuple[str, int]]:
+            streams = db.streams("+/+", generation_min=first)
+            return [(stream.retention_class, stream.generation) for stream in streams]
+
+        assert sorted(found(None)) == [("#", 1), ("t/#", 1), ("t/#", 2), ("t/#", 3)]
+        assert found(0) == found(1) == found(None)
+        assert found(2) == [("t/#", 2), ("t/#", 3)] and found(3) == [("t/#", 3)]
+        assert found(4) == found(5) == []
+        later = db.streams(["t/1", "t/2"], start=6, generation_min=2)
+        assert [stream.generation for stream in later] == [2, 3]
+        assert db.streams("t/+", end=5, generation_min=2) == []
+        for wrong in (-1, 2**32):
+            with pytest.raises(ValueError, match="generation_min"):
+                db.streams(generation_min=wrong)
+
+
+def test_a_reader_of_one_generation_after_the_other_needs_none_twice(
+    db_path: Path, layout: Layout
+) -> None:
+    with topicdb.open(db_path, structures=["+/+"], shards=3, layout=layout) as db:
+        seen: list[int] = []
+        for generation in range(1, 5):
+            db.append(numbered(10, 10 * generation - 10))
+            db.rotate()
+            for stream in db.streams("t/+", generation_min=generation):
+                seen += values(db.next(db.iterator(stream, "t/+"), 100))
+        assert sorted(seen) == list(range(40))
+
+
 def test_late_messages_are_found_by_iterators_that_are_not_past_them(
     db_path: Path, layout: Layout
 ) -> None:

@@ -230,10 +230,17 @@ class DatabaseMachine(RuleBasedStateMachine):
             expected = self.model.state_at(time, filter, start or 0)
         assert [tuple(message) for message in found] == expected
 
-    @rule(data=st.data(), start=st.none() | timestamp, end=st.none() | timestamp)
-    def streams(self, data: st.DataObject, start: int | None, end: int | None) -> None:
+    @rule(
+        data=st.data(),
+        start=st.none() | timestamp,
+        end=st.none() | timestamp,
+        first=st.none() | st.integers(0, 4),
+    )
+    def streams(
+        self, data: st.DataObject, start: int | None, end: int | None, first: int | None
+    ) -> None:
         filter = self._draw_filter(data, self.model)
-        found = self.db.streams(filter, start=start, end=end)
+        found = self.db.streams(filter, start=start, end=end, generation_min=first)
         refs = [self._ref(stream) for stream in found]
         assert refs == sorted(set(refs), key=self.model.reading_order)
         structures = self.model.expected_structures(filter)
@@ -242,8 +249,10 @@ class DatabaseMachine(RuleBasedStateMachine):
             StreamRef(slab_id, self.model.slabs[slab_id].stream_of[entry.topic])
             for slab_id, entries in self.model.scan(filter, start or 0, end).items()
             for entry in entries
+            if slab_id[2] >= (first or 0)
         }
         assert held <= set(refs)
+        assert all(ref.slab[2] >= (first or 0) for ref in refs)
 
     @rule(data=st.data())
     def structures(self, data: st.DataObject) -> None:

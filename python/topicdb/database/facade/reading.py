@@ -114,12 +114,21 @@ class Reading:
         *,
         start: TimeLike | None = None,
         end: TimeLike | None = None,
+        generation_min: int | None = None,
     ) -> list[Stream]:
         """Returns the streams that may hold messages that match.
 
-        They are in the order of shard, class, generation and structure.
+        They are in the order in which they should be read: by shard, then an older generation
+        before a newer one, then by structure.
+
+        ``generation_min``: leaves out streams of earlier generations; None: none. A class counts
+        its generations from 1, in each shard. So a reader that has read the streams of a generation
+        to their end looks only at what came later, however many generations there are. Raises
+        ValueError if it is negative.
+
+        >>> db.streams("site/#", generation_min=stream.generation + 1)  # doctest: +SKIP
         """
-        return self._core.streams(any_of(filter), *time_range_us(start, end))
+        return self._core.streams(any_of(filter), *time_range_us(start, end), generation_min)
 
     def iterator(
         self,

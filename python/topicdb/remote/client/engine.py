@@ -107,8 +107,10 @@ class RemoteEngine:
     def last(self, filter: Filters, start: int | None, end: int | None) -> RemoteScan:
         return self._read("last", filter, start, end)
 
-    def streams(self, filter: Filters, start: int | None, end: int | None) -> list[Stream]:
-        return self._call(Engine.streams, filter, start, end)
+    def streams(
+        self, filter: Filters, start: int | None, end: int | None, generation_min: int | None
+    ) -> list[Stream]:
+        return self._call(Engine.streams, filter, start, end, generation_min)
 
     def iterator(self, stream: Stream, filter: str, start: int | None, end: int | None) -> Iterator:
         return self._call(Engine.iterator, stream, filter, start, end)
