@@ -11,9 +11,10 @@ from topicdb import _core
 from topicdb.errors import UnavailableError
 from topicdb.remote.server.access import ANYBODY, Access
 from topicdb.remote.server.faults import flight_error
+from topicdb.remote.server.handles import Caller
 from topicdb.remote.server.memory import Charge
 from topicdb.remote.server.meter import Meter
-from topicdb.remote.server.service import Caller, Service
+from topicdb.remote.server.service import Service
 from topicdb.remote.server.tokens import Tokens
 
 

@@ -8,11 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from topicdb import _core
 from topicdb.remote.server.access import Access
-from topicdb.remote.server.memory import Account, Memory
+from topicdb.remote.server.memory import Account, Charge, Memory
 
 _logger = logging.getLogger(__name__)
 
@@ -205,6 +205,14 @@ class Client:
     def ended(self) -> bool:
         """Returns whether ``end`` was called."""
         return self._ended
+
+
+class Caller(NamedTuple):
+    """The token and client that make a call, and what the call holds of the server's memory."""
+
+    access: Access
+    client: Client
+    charge: Charge
 
 
 class Clients:

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topicdb.database.clocks import tell_of_clock
-from topicdb.remote.errors import packed
 from topicdb.remote.server.access import Access
 from topicdb.remote.server.gate import Call
 from topicdb.remote.server.incoming import table_of
 from topicdb.remote.server.meter import Meter
+from topicdb.remote.server.outcomes import outcome_of, told
 from topicdb.remote.server.service import Service
 from topicdb.types import Receipt
 
@@ -101,9 +101,9 @@ class Receiver:
                 self._meter.received(count, part.nbytes)
             except Exception as error:
                 started.append(error)
-        told = [_told(number, _outcome(one)) for number, one in enumerate(started)]
+        outcomes = [told(number, outcome_of(one)) for number, one in enumerate(started)]
         tell_of_clock(self._core)
-        return told
+        return outcomes
 
     def _fault_of(self, call: Call, table: pa.Table) -> Exception | None:
         try:
@@ -111,21 +111,6 @@ class Receiver:
         except Exception as error:
             return error
         return None
-
-
-def _outcome(started: Future[Receipt] | Exception) -> Any:
-    """Waits for an append, and returns the error or the receipt."""
-    if isinstance(started, Exception):
-        return started
-    error = started.exception()
-    if error is not None:
-        return error
-    return started.result()
-
-
-def _told(number: int, outcome: Any) -> tuple[int, bool, Any]:
-    is_error = isinstance(outcome, BaseException)
-    return number, is_error, packed(outcome) if is_error else outcome
 
 
 def _arrow(data: Any) -> pa.Buffer:

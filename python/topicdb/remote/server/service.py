@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from topicdb.follow import session_state
 from topicdb.follow.subscription import WINDOW_BYTES
 from topicdb.remote.records import arguments_of, plain_result
 from topicdb.remote.server.access import Access
-from topicdb.remote.server.handles import Client, Clients, Limits
+from topicdb.remote.server.handles import Caller, Clients, Limits
 from topicdb.remote.server.memory import Charge
 from topicdb.remote.server.objects import (
     Hold,
@@ -30,23 +30,15 @@ from topicdb.remote.server.objects import (
     Member,
     Subscription,
     Tail,
-    Transaction,
     Watch,
 )
 from topicdb.remote.server.replays import FAMILIES as REPLAYS
 from topicdb.remote.server.replays import Replays
+from topicdb.remote.server.transactions import TransactionCalls
 from topicdb.remote.wire import PROTOCOL, arrow_of
 
 WAIT_US_MAX = 500_000
 """A call waits at most this long, so that it does not hold up a shutdown or a client's Ctrl-C."""
-
-
-class Caller(NamedTuple):
-    """The token and client that make a call, and what the call holds of the server's memory."""
-
-    access: Access
-    client: Client
-    charge: Charge
 
 
 _SERVED = served_methods()
@@ -79,10 +71,6 @@ class Service:
             "trim": self._trim,
             "snapshot": self._snapshot,
             "verify": self._verify,
-            "begin": self._begin,
-            "transaction.get": self._transaction_get,
-            "transaction.apply": self._transaction_apply,
-            "transaction.commit": self._transaction_commit,
             "tail": self._tail,
             "tail.next": self._tail_next,
             "watch": self._watch,
@@ -117,8 +105,10 @@ class Service:
             "scan": self._scan,
             "last": self._last,
             "scan_slices": self._scan_slices,
-            "transaction.scan": self._transaction_scan,
         }
+        transactions = TransactionCalls(self._core, limits)
+        self._calls.update(transactions.calls)
+        self._reads.update(transactions.reads)
 
     def knows(self, method: str) -> bool:
         """Returns whether there is a call with this name."""
@@ -253,40 +243,6 @@ class Service:
     def _verify(self, caller: Caller, deep: bool) -> Any:
         caller.access.check_admin()
         return _core.verify(self._core.path, deep, None)
-
-    # Transactions.
-
-    def _begin(self, caller: Caller, shard: int, generation: Any, durability: Any) -> int:
-        caller.access.check_any()
-        core = self._core.begin(shard, generation, durability)
-        charge = Charge(caller.client.share.account)
-        return caller.client.keep(Transaction(core, self.limits.append_bytes_max, charge))
-
-    def _transaction_apply(self, caller: Caller, number: int, changes: list[Any]) -> None:
-        self._changed(caller, number, changes)
-
-    def _changed(self, caller: Caller, number: int, changes: list[Any]) -> Transaction:
-        transaction = caller.client.get(number, Transaction)
-        transaction.apply(caller.access, changes)
-        return transaction
-
-    def _transaction_get(
-        self, caller: Caller, number: int, changes: list[Any], topic: str, timestamp: int
-    ) -> bytes | None:
-        caller.access.check_read(_topic(topic))
-        return self._changed(caller, number, changes).core.get(topic, timestamp)
-
-    def _transaction_scan(
-        self, caller: Caller, number: int, filter: str, start: Any, end: Any
-    ) -> ScanCursor:
-        caller.access.check_read(filter)
-        return caller.client.get(number, Transaction).core.scan(filter, start, end)
-
-    def _transaction_commit(self, caller: Caller, number: int, changes: list[Any]) -> Any:
-        try:
-            return self._changed(caller, number, changes).core.commit()
-        finally:
-            caller.client.drop(number)
 
     # Following.
 
@@ -425,11 +381,6 @@ def _known(method: str, table: dict[str, Callable[..., Any]]) -> Callable[..., A
 
 def _wait(wait_us: int) -> int:
     return max(0, min(wait_us, WAIT_US_MAX))
-
-
-def _topic(topic: Any) -> str:
-    _core.check_topic(topic)
-    return str(topic)
 
 
 def _has_many(method: str) -> bool:
