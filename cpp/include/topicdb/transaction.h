@@ -1,7 +1,9 @@
 // A transaction on one shard: optimistic and serializable.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +41,19 @@ struct PreconditionItem {
 struct CommitFault {
   std::vector<ConflictItem> conflicts;
   std::vector<PreconditionItem> preconditions;
+};
+
+// How a commit has ended: its receipt, or an error and what is known about it.
+struct CommitOutcome {
+  Result<Receipt> receipt;
+  CommitFault fault;
+};
+
+// What is known of a commit for whose end nobody has waited.
+enum class CommitKnown : std::uint8_t {
+  kNotStored,  // it was withdrawn before it was applied: it is never applied
+  kUnknown,    // it is being applied at this moment, or is refused
+  kStored,     // it is applied, and readers see it, but it may not be as durable yet as it asks
 };
 
 // Which part of the database a transaction reads and changes, and how durable it is.
@@ -96,6 +111,22 @@ class Transaction {
   // was applied, and fault() says why. After kStorage, the message says whether the transaction may
   // have been applied.
   Result<Receipt> Commit();
+
+  // Begins to commit, and returns true; the transaction is over in any case. Calls `done` with the
+  // outcome that Commit would have had, from another thread. `done` must not block or throw.
+  //
+  // The commit gathers with others (CommitOptions), or with `urgent` is applied as soon as it can
+  // be. Waits while the queue of the shard is full. If it still is at the deadline `room_until`,
+  // returns false: nothing was applied. Then, and if this returns an error, nobody calls `done`.
+  // Commits of one shard are applied in the order of these calls. Large deletes are visible at
+  // once, and are carried out in the background.
+  Result<bool> CommitAsync(
+      std::function<void(CommitOutcome)> done, bool urgent = false,
+      std::optional<std::chrono::steady_clock::time_point> room_until = std::nullopt);
+  // Withdraws what CommitAsync has begun, if that is not being applied yet, and returns what is
+  // known of it. `done` is called in any case, with kClosed if it was withdrawn. Ends a transaction
+  // that is still open. Returns kUnknown after Commit, whose result says more.
+  CommitKnown GiveUp();
   // Ends the transaction, and applies nothing of it. Does nothing if it is over.
   void Rollback();
   // Returns whether the transaction can still be used: neither it nor its database has ended.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -38,10 +39,12 @@ class CommitQueue {
   // Returns when the commit has failed, or is written and as durable as it asks. Waits while the
   // queue is full.
   void Run(Commit* commit) { commits_.Run(commit); }
-  // Takes the commit and returns. Calls `done` from a thread of the queue when the commit is over.
-  // Waits while the queue is full.
-  void Submit(std::unique_ptr<Commit> commit, std::function<void()> done) {
-    commits_.Submit(std::move(commit), std::move(done));
+  // Takes the commit and returns true. Calls `done` from a thread of the queue when the commit is
+  // over. Waits while the queue is full. If it still is at the deadline `room_until`, returns false
+  // and destroys the commit; nobody calls `done` then.
+  bool Submit(std::unique_ptr<Commit> commit, std::function<void()> done,
+              std::optional<GroupCommit::Clock::time_point> room_until = std::nullopt) {
+    return commits_.Submit(std::move(commit), std::move(done), room_until);
   }
   // Finishes what was submitted. No call may be under way or follow. May be repeated.
   void Close() { commits_.Close(); }

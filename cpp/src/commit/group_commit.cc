@@ -122,7 +122,10 @@ std::vector<QueuedCommit*> GroupCommit::TakeGroup() {
     if (!group.empty() && bytes + next->bytes > kGroupBytesMax) break;
     bytes += next->bytes;
     pending_bytes_ -= next->bytes;
-    if (next->entry.done) --submitted_;
+    if (next->entry.done) {
+      --submitted_;
+      if (next->is_urgent) --urgent_;
+    }
     group.push_back(next);
     pending_.pop_front();
   }
@@ -135,6 +138,7 @@ void GroupCommit::Lead(const QueuedCommit* leader, Wakes* wakes) {
   const std::vector<QueuedCommit*> group = TakeGroup();
   wakes->insert(wakes->end(), room_waiters_.begin(), room_waiters_.end());
   room_waiters_.clear();
+  if (room_callers_ > 0) room_.NotifyAll();
   mutex_.Unlock();
   write_group_(group);
   mutex_.Lock();
@@ -215,35 +219,51 @@ void GroupCommit::Sync(Wakes* wakes) {
   WakeNext(nullptr, wakes);
 }
 
-void GroupCommit::Submit(std::unique_ptr<QueuedCommit> commit, std::function<void()> done) {
-  commit->entry.done = std::move(done);
+bool GroupCommit::AwaitRoom(const QueuedCommit& commit, std::optional<Clock::time_point> until) {
   const std::shared_ptr<Waiter>& waiter = Waiter::OfThread();
-  const MutexLock lock(mutex_);
-  if (!flusher_.joinable()) flusher_ = std::thread([this] { FlushSubmitted(); });
-  while (!HasRoom(*commit)) {
+  while (!HasRoom(commit)) {
+    flusher_wake_.NotifyOne();
+    if (until.has_value()) {
+      if (Clock::now() >= *until) return false;
+      ++room_callers_;
+      room_.WaitUntil(mutex_, *until);
+      --room_callers_;
+      continue;
+    }
     waiter->Arm();
     WaitForRoom(waiter);
-    flusher_wake_.NotifyOne();
     mutex_.Unlock();
     waiter->Wait();
     mutex_.Lock();
   }
+  return true;
+}
+
+bool GroupCommit::Submit(std::unique_ptr<QueuedCommit> commit, std::function<void()> done,
+                         std::optional<Clock::time_point> room_until) {
+  commit->entry.done = std::move(done);
+  const MutexLock lock(mutex_);
+  if (!flusher_.joinable()) flusher_ = std::thread([this] { FlushSubmitted(); });
+  if (!AwaitRoom(*commit, room_until)) return false;
   last_submitted_ = Clock::now();
   if (submitted_++ == 0) {
     first_submitted_ = last_submitted_;
     flusher_wake_.NotifyOne();
   }
+  const bool is_urgent = commit->is_urgent;
+  if (is_urgent) ++urgent_;
   Enqueue(commit.release());
-  if (IsFull()) flusher_wake_.NotifyOne();
+  if (is_urgent || IsFull()) flusher_wake_.NotifyOne();
+  return true;
 }
 
 bool GroupCommit::IsFull() const {
-  return !room_waiters_.empty() || pending_.size() >= options_.pending_max ||
+  return !room_waiters_.empty() || room_callers_ > 0 || pending_.size() >= options_.pending_max ||
          pending_bytes_ >= std::min(options_.pending_bytes_max, kGroupBytesMax);
 }
 
 GroupCommit::Clock::time_point GroupCommit::FlushTime() const {
-  if (closing_ || IsFull()) return Clock::time_point::min();
+  if (closing_ || urgent_ > 0 || IsFull()) return Clock::time_point::min();
   return std::min(first_submitted_ + options_.flush_interval,
                   last_submitted_ + options_.idle_flush_interval);
 }

@@ -10,8 +10,8 @@
 // for an fsync.
 //
 // Asynchronous commits gather until none came for `idle_flush_interval`, the oldest has waited for
-// `flush_interval`, or `pending_max` of them wait. A thread, which the first of them starts, then
-// writes them. A synchronous caller takes along the commits that wait.
+// `flush_interval`, `pending_max` of them wait, or one is urgent. A thread, which the first of them
+// starts, then writes them. A synchronous caller takes along the commits that wait.
 #pragma once
 
 #include <atomic>
@@ -21,6 +21,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -56,8 +57,8 @@ struct QueuedCommit {
 
   Durability durability = Durability::kOs;
   std::size_t bytes = 0;  // memory that the commit takes while it waits
-  // If true, the commit is written at once even if it wants an fsync while one is running, because
-  // others wait for its effects.
+  // If true, the commit is written at once, because others wait for its effects: even if it wants
+  // an fsync while one is running, and even if it could gather with others.
   bool is_urgent = false;
 
   // The outcome, and whether anything was written. WriteGroup sets both.
@@ -77,6 +78,7 @@ class GroupCommit {
   // Fsyncs what earlier groups wrote. One call at a time; groups may be written meanwhile. After a
   // failure WriteGroup must refuse every later commit.
   using SyncLog = std::function<Status()>;
+  using Clock = std::chrono::steady_clock;
 
   GroupCommit(WriteGroup write_group, SyncLog sync_log, const CommitOptions& options);
   ~GroupCommit();  // calls Close
@@ -86,10 +88,11 @@ class GroupCommit {
   // Returns when the commit has failed, or is written and as durable as it asks. Waits while the
   // queue is full.
   void Run(QueuedCommit* commit) TOPICDB_EXCLUDES(mutex_);
-  // Takes the commit and returns. Calls `done` from the thread of the queue when the commit is
-  // over. Waits while the queue is full.
-  void Submit(std::unique_ptr<QueuedCommit> commit, std::function<void()> done)
-      TOPICDB_EXCLUDES(mutex_);
+  // Takes the commit and returns true. Calls `done` from the thread of the queue when the commit is
+  // over. Waits while the queue is full. If it still is at the deadline `room_until`, returns false
+  // and destroys the commit; nobody calls `done` then.
+  bool Submit(std::unique_ptr<QueuedCommit> commit, std::function<void()> done,
+              std::optional<Clock::time_point> room_until = std::nullopt) TOPICDB_EXCLUDES(mutex_);
   // Finishes what was submitted. No call may be under way or follow. May be repeated.
   void Close() TOPICDB_EXCLUDES(mutex_);
 
@@ -100,8 +103,6 @@ class GroupCommit {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   // Threads to wake once mutex_ is free. Woken earlier, they would only wait for it.
   using Wakes = std::vector<std::shared_ptr<Waiter>>;
   // What a caller does after Step: return, call Step again, or wait before it does so.
@@ -114,6 +115,10 @@ class GroupCommit {
   bool HasRoom(const QueuedCommit& commit) const TOPICDB_REQUIRES(mutex_);
   // Notes a thread that waits for room. The next Lead wakes it.
   void WaitForRoom(const std::shared_ptr<Waiter>& waiter) TOPICDB_REQUIRES(mutex_);
+  // Waits until the queue has room for a commit that is submitted, and unlocks mutex_ meanwhile.
+  // Returns false if there is none at the deadline.
+  bool AwaitRoom(const QueuedCommit& commit, std::optional<Clock::time_point> until)
+      TOPICDB_REQUIRES(mutex_);
   // Adds a commit to those that wait.
   void Enqueue(QueuedCommit* commit) TOPICDB_REQUIRES(mutex_);
   // Returns whether the caller of this commit may write a group now.
@@ -156,7 +161,10 @@ class GroupCommit {
   std::deque<QueuedCommit*> pending_ TOPICDB_GUARDED_BY(mutex_);
   std::size_t pending_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;
   std::size_t submitted_ TOPICDB_GUARDED_BY(mutex_) = 0;  // how many of pending_ were submitted
+  std::size_t urgent_ TOPICDB_GUARDED_BY(mutex_) = 0;     // how many of these are urgent
   Wakes room_waiters_ TOPICDB_GUARDED_BY(mutex_);
+  CondVar room_;  // for callers that wait for room until a deadline
+  std::size_t room_callers_ TOPICDB_GUARDED_BY(mutex_) = 0;  // how many of them there are
   bool leading_ TOPICDB_GUARDED_BY(mutex_) = false;
   std::uint64_t written_groups_ TOPICDB_GUARDED_BY(mutex_) = 0;
 

@@ -214,6 +214,13 @@ TEST(CommitQueue, CallersOfAllKindsAreAllServed) {
           const auto durability = (i + thread) % 3 == 0 ? Durability::kDisk : Durability::kOs;
           if ((i / 7 + thread) % 4 == 0) {
             SubmitOne(queue, i, [&] { ++done; }, durability);
+          } else if ((i / 7 + thread) % 4 == 1) {
+            auto commit = std::make_unique<NumberedCommit>();
+            commit->number = i;
+            commit->durability = durability;
+            commit->is_urgent = i % 2 == 0;
+            const auto until = GroupCommit::Clock::now() + milliseconds(i % 3);
+            if (!queue.Submit(std::move(commit), [&] { ++done; }, until)) ++done;
           } else if (RunOne(queue, i % 50 == 49 ? -1 : i, durability).ok() == (i % 50 != 49)) {
             ++done;
           }
@@ -293,6 +300,51 @@ TEST(CommitQueue, IdleAndFullQueuesAreWrittenWithoutACaller) {
   SubmitOne(full_queue, 4, [&] { full.set_value(); });
   full.get_future().get();
   EXPECT_EQ(sink.groups(), (std::vector<std::vector<int>>{{1}, {2, 3, 4}}));
+}
+
+TEST(CommitQueue, AnUrgentCommitDoesNotGatherAndTakesOthersAlong) {
+  RecordingSink sink;
+  CommitOptions options;
+  options.flush_interval = options.idle_flush_interval = std::chrono::hours(1);
+  Queue queue = QueueTo(&sink, options);
+  SubmitOne(queue, 1, [] {});
+  std::promise<void> done;
+  auto urgent = std::make_unique<NumberedCommit>();
+  urgent->number = 2;
+  urgent->is_urgent = true;
+  EXPECT_TRUE(queue.Submit(std::move(urgent), [&] { done.set_value(); }));
+  done.get_future().get();
+  EXPECT_EQ(sink.groups(), (std::vector<std::vector<int>>{{1, 2}}));
+  SubmitOne(queue, 3, [] {});  // gathers again
+  EXPECT_EQ(queue.pending_count(), 1U);
+}
+
+TEST(CommitQueue, WhoWaitsForRoomGivesUpAtItsDeadline) {
+  using Clock = GroupCommit::Clock;
+  RecordingSink sink;
+  CommitOptions options;
+  options.pending_max = 1;
+  Queue queue = QueueTo(&sink, options);
+  const auto submit = [&](int number, Clock::time_point until, std::function<void()> done) {
+    auto commit = std::make_unique<NumberedCommit>();
+    commit->number = number;
+    return queue.Submit(std::move(commit), std::move(done), until);
+  };
+  sink.Block(true);
+  SubmitOne(queue, 0, [] {});
+  sink.WaitUntilCommitting();
+  SubmitOne(queue, 1, [] {});  // now the queue is full
+  const auto nobody = [] { ADD_FAILURE() << "it was not taken"; };
+  EXPECT_FALSE(submit(2, Clock::now(), nobody));
+  EXPECT_FALSE(submit(3, Clock::now() + milliseconds(5), nobody));
+  std::promise<void> done;
+  auto patient = std::async(std::launch::async, [&] {
+    return submit(4, Clock::now() + std::chrono::hours(1), [&] { done.set_value(); });
+  });
+  sink.Block(false);
+  EXPECT_TRUE(patient.get());
+  done.get_future().get();
+  EXPECT_EQ(sink.groups(), (std::vector<std::vector<int>>{{0}, {1}, {4}}));
 }
 
 TEST(CommitQueue, AFullQueueHoldsItsCallersBack) {

@@ -139,6 +139,16 @@ void Shard::Commit(ShardCommit* commit) {
   commit->deleted += deletes_.TakeRemoved(commit->serial);
 }
 
+bool Shard::CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done,
+                        std::optional<GroupCommit::Clock::time_point> room_until) {
+  const ShardCommit* const running = commit.get();
+  auto finish = [this, running, done = std::move(done)] {
+    if (running->hides && running->status.ok()) deletes_.FinishSoon(running->serial);
+    done();
+  };
+  return committer_.CommitAsync(std::move(commit), std::move(finish), room_until);
+}
+
 Result<ShardFiles> Shard::FilesNow() TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
   TOPICDB_RETURN_IF_ERROR(state_->CheckWritable());
   if (state_->unlogged_serial != kNoSerial) {  // the log lacks commits
@@ -197,6 +207,7 @@ Status Shard::Close() {
   committer_.Close();
   Status status;
   sealing_.Forget();
+  deletes_.Forget();
   if (view() != nullptr) {                                 // it is null if opening has failed
     if (sealing_.HasMuchFresh()) SealAll().IgnoreError();  // sealing only makes files smaller
     status = SettleToClose();

@@ -68,11 +68,11 @@ class Shard {
   // Sets the outcome in `commit`. A failure to write or to fsync poisons the shard: nothing more is
   // written until the shard is opened again.
   void Commit(ShardCommit* commit);
-  // Queues the commit and returns. Calls `done` from another thread when the commit is over. Does
-  // not finish deletes (FinishDeletes).
-  void CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done) {
-    committer_.CommitAsync(std::move(commit), std::move(done));
-  }
+  // Queues the commit and returns true. Calls `done` from another thread when the commit is over.
+  // What its deletes hide is removed after that, in the background. If the queue is still full at
+  // the deadline `room_until`, returns false and destroys the commit; nobody calls `done` then.
+  bool CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done,
+                   std::optional<GroupCommit::Clock::time_point> room_until = std::nullopt);
   // Returns the view that a transaction reads, which begins now. From now on, the shard remembers
   // what is committed, until EndTransaction and at most for the conflict window. The caller must
   // call EndTransaction once for each call.

@@ -12,6 +12,43 @@ namespace {
 // A transaction is one write in memory before it is one on disk, so its size is limited.
 constexpr std::size_t kTransactionBytesMax = std::size_t{1} << 30;
 
+// Returns the messages to commit, and notes in `ops` which of them are serials. The messages refer
+// to `own`, which must stay as it is until the commit is over.
+std::vector<MessageView> PrepareMessages(const TransactionWrites& own, TransactionOps* ops) {
+  std::vector<MessageView> messages;
+  for (const TransactionWrites::Write& write : own.writes()) {
+    if (write.gone) continue;
+    messages.push_back({write.topic, write.timestamp, write.value});
+    ops->is_serial.push_back(write.is_serial);
+  }
+  return messages;
+}
+
+// A commit on its way through the queue of its shard, and all that it needs. It counts as an open
+// transaction of the shard until it is destroyed, so that the shard remembers what others commit.
+struct PendingCommit {
+  explicit PendingCommit(std::shared_ptr<Shard> of) : shard(std::move(of)) {}
+  ~PendingCommit() { shard->EndTransaction(); }
+  PendingCommit(const PendingCommit&) = delete;
+  PendingCommit& operator=(const PendingCommit&) = delete;
+
+  // Returns the outcome of the commit, which is over.
+  CommitOutcome OutcomeOf(const ShardCommit& commit) const {
+    if (!commit.status.ok()) return {commit.status, commit.fault};
+    Receipt receipt;
+    receipt.count = messages.size();
+    receipt.durability = commit.durability;
+    if (commit.serial != kNoSerial) receipt.serials.emplace_back(shard->index(), commit.serial);
+    return {std::move(receipt), {}};
+  }
+
+  const std::shared_ptr<Shard> shard;
+  TransactionOps ops;
+  TransactionWrites own;
+  std::vector<MessageView> messages;  // refer to `own`
+  std::function<void(CommitOutcome)> done;
+};
+
 }  // namespace
 
 TransactionImpl::TransactionImpl(std::shared_ptr<DatabaseImpl> database,
@@ -152,22 +189,12 @@ Status TransactionImpl::Require(Requirement requirement) {
   return Status::Ok();
 }
 
-std::vector<MessageView> TransactionImpl::PrepareMessages(TransactionOps* ops) const {
-  std::vector<MessageView> messages;
-  for (const TransactionWrites::Write& write : own_.writes()) {
-    if (write.gone) continue;
-    messages.push_back({write.topic, write.timestamp, write.value});
-    ops->is_serial.push_back(write.is_serial);
-  }
-  return messages;
-}
-
 Result<Receipt> TransactionImpl::Commit() {
   TOPICDB_ENTER(database_);
   const MutexLock lock(mutex_);
   TOPICDB_RETURN_IF_ERROR(CheckOpen());
   ops_.deletes = own_.deletes();
-  const std::vector<MessageView> messages = PrepareMessages(&ops_);
+  const std::vector<MessageView> messages = PrepareMessages(own_, &ops_);
   ShardCommit commit;
   commit.durability = options_.durability.value_or(database_->default_durability());
   commit.bytes = own_.bytes();
@@ -183,6 +210,43 @@ Result<Receipt> TransactionImpl::Commit() {
   End();
   TOPICDB_RETURN_IF_ERROR(commit.status);
   return receipt;
+}
+
+Result<bool> TransactionImpl::CommitAsync(
+    std::function<void(CommitOutcome)> done, bool urgent,
+    std::optional<std::chrono::steady_clock::time_point> room_until) {
+  TOPICDB_ENTER(database_);
+  const MutexLock lock(mutex_);
+  TOPICDB_RETURN_IF_ERROR(CheckOpen());
+  view_.reset();
+  // From here on the transaction is over, and `pending` ends it in the shard.
+  auto pending = std::make_shared<PendingCommit>(std::move(shard_));
+  pending->ops = std::move(ops_);
+  pending->own = std::move(own_);
+  pending->ops.deletes = pending->own.deletes();
+  pending->messages = PrepareMessages(pending->own, &pending->ops);
+  pending->done = std::move(done);
+  if (!pending->messages.empty()) TOPICDB_RETURN_IF_ERROR(database_->upkeep().CheckQuota());
+  auto commit = std::make_unique<ShardCommit>();
+  commit->durability = options_.durability.value_or(database_->default_durability());
+  commit->bytes = pending->own.bytes();
+  commit->messages = pending->messages;
+  commit->transaction = &pending->ops;
+  commit->is_urgent = urgent;
+  claim_ = commit->claim = std::make_shared<CommitClaim>();
+  ShardCommit* const running = commit.get();
+  return pending->shard->CommitAsync(
+      std::move(commit), [pending, running] { pending->done(pending->OutcomeOf(*running)); },
+      room_until);
+}
+
+CommitKnown TransactionImpl::GiveUp() {
+  {
+    const MutexLock lock(mutex_);
+    if (claim_ != nullptr) return claim_->GiveUp();
+  }
+  Rollback();
+  return CommitKnown::kNotStored;
 }
 
 Transaction::Transaction(std::shared_ptr<TransactionImpl> impl) : impl_(std::move(impl)) {}
@@ -227,6 +291,16 @@ Status Transaction::RequireAbsent(std::string_view topic, std::int64_t timestamp
 }
 
 Result<Receipt> Transaction::Commit() { return impl_->Commit(); }
+
+Result<bool> Transaction::CommitAsync(
+    std::function<void(CommitOutcome)> done, bool urgent,
+    std::optional<std::chrono::steady_clock::time_point> room_until) {
+  return impl_->CommitAsync(std::move(done), urgent, room_until);
+}
+
+CommitKnown Transaction::GiveUp() {
+  return impl_->Forked() ? CommitKnown::kUnknown : impl_->GiveUp();
+}
 
 void Transaction::Rollback() {
   if (!impl_->Forked()) impl_->Rollback();

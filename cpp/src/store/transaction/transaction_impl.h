@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -32,6 +33,10 @@ class TransactionImpl : public ViewHolder {
       TOPICDB_EXCLUDES(mutex_);
   Status Require(Requirement requirement) TOPICDB_EXCLUDES(mutex_);
   Result<Receipt> Commit() TOPICDB_EXCLUDES(mutex_);
+  Result<bool> CommitAsync(std::function<void(CommitOutcome)> done, bool urgent,
+                           std::optional<std::chrono::steady_clock::time_point> room_until)
+      TOPICDB_EXCLUDES(mutex_);
+  CommitKnown GiveUp() TOPICDB_EXCLUDES(mutex_);
   void Rollback() TOPICDB_EXCLUDES(mutex_);
   bool open() const TOPICDB_EXCLUDES(mutex_);
   std::uint32_t shard() const { return options_.shard; }
@@ -50,9 +55,6 @@ class TransactionImpl : public ViewHolder {
   Status CheckOpen() const TOPICDB_REQUIRES(mutex_);
   // Returns kTopic or kInvalidArgument if no message can have this topic and timestamp.
   Status CheckKey(std::string_view topic, std::int64_t timestamp) const;
-  // Returns the messages to commit, and notes in `ops` which of them are serials. The messages
-  // refer to own_, which must stay as it is until the commit returns.
-  std::vector<MessageView> PrepareMessages(TransactionOps* ops) const TOPICDB_REQUIRES(mutex_);
   // Releases the view and the shard. Does nothing if the transaction is over.
   void End() TOPICDB_REQUIRES(mutex_);
 
@@ -65,6 +67,8 @@ class TransactionImpl : public ViewHolder {
   TransactionOps ops_ TOPICDB_GUARDED_BY(mutex_);
   TransactionWrites own_ TOPICDB_GUARDED_BY(mutex_);
   CommitFault fault_ TOPICDB_GUARDED_BY(mutex_);
+  bool is_committed_ TOPICDB_GUARDED_BY(mutex_) = false;           // by Commit
+  std::shared_ptr<CommitClaim> claim_ TOPICDB_GUARDED_BY(mutex_);  // null before CommitAsync
 };
 
 }  // namespace topicdb

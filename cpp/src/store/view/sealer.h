@@ -10,7 +10,7 @@
 
 namespace topicdb {
 
-// An object that may have something to seal.
+// An object that may have something to seal, or other work in steps for the same thread.
 class Sealable {
  public:
   Sealable() = default;

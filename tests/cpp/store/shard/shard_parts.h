@@ -31,20 +31,23 @@
 namespace topicdb {
 
 // Holds what a Shard is made of: shard 0 of a new database, loaded, with its slabs published. No
-// thread seals, so that tests take the steps themselves.
+// thread seals, so that tests take the steps themselves, unless they keep the sealer.
 class ShardParts {
  private:
   const TestDirectory directory_;
   LoadedShard loaded_;
 
  public:
-  explicit ShardParts(const OpenOptions& options = {}) : loaded_(Load(options)) {
+  explicit ShardParts(const OpenOptions& options = {}, bool keeps_sealer = false)
+      : loaded_(Load(options, keeps_sealer)) {
     const MutexLock lock(state.mutex);
     state.Publish(std::make_shared<const std::vector<SlabView>>(std::move(loaded_.slabs)),
                   state.deletes);
   }
   ~ShardParts() {
     committer.Close();
+    sealing.Forget();
+    deletes.Forget();
     state.StopBackgroundWork();
     {
       const MutexLock lock(state.mutex);
@@ -108,11 +111,11 @@ class ShardParts {
                       std::move(loaded_.append_ids)};
 
  private:
-  LoadedShard Load(const OpenOptions& options) const {
+  LoadedShard Load(const OpenOptions& options, bool keeps_sealer) const {
     const std::string path = directory_ / "db";
     const FoundDatabase found = FindOrCreateDatabase(path, options).value();
     const auto environment = MakeShardEnvironment(path, found, options);
-    environment->sealer->Stop();
+    if (!keeps_sealer) environment->sealer->Stop();
     environment->commit.conflict_window = std::chrono::hours(1);  // however slow the machine is
     auto loaded = LoadShard(environment, 0, /*create=*/false);
     EXPECT_TRUE(loaded.ok()) << loaded.status().message();

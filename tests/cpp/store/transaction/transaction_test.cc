@@ -90,6 +90,132 @@ TEST(Transaction, ClosingTheDatabaseEndsIt) {
   transaction->Rollback();
 }
 
+// Begins to commit, and returns the outcome when it is there.
+std::future<CommitOutcome> CommitAsyncOk(Transaction& transaction, bool urgent = false) {
+  auto outcome = std::make_shared<std::promise<CommitOutcome>>();
+  const auto begun = transaction.CommitAsync(
+      [outcome](CommitOutcome found) { outcome->set_value(std::move(found)); }, urgent);
+  EXPECT_TRUE(begun.ok()) << begun.status().message();
+  EXPECT_TRUE(*begun);
+  return outcome->get_future();
+}
+
+OpenOptions Gathering() {
+  OpenOptions options;
+  options.commit.flush_interval = options.commit.idle_flush_interval = std::chrono::hours(1);
+  return options;
+}
+
+TEST(Transaction, CommitsWithoutWaitingInTheOrderOfTheCalls) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  std::vector<std::future<CommitOutcome>> outcomes;
+  for (int i = 0; i < 20; ++i) {
+    const auto transaction = BeginOk(*database);
+    const std::string value = std::to_string(i);
+    ASSERT_TRUE(transaction->Write({"a", 1, value}).ok());
+    outcomes.push_back(CommitAsyncOk(*transaction));
+    EXPECT_FALSE(transaction->open());
+    EXPECT_EQ(transaction->Commit().status().code(), Code::kClosed);
+  }
+  Serial last;
+  for (auto& outcome : outcomes) {
+    const CommitOutcome found = outcome.get();
+    ASSERT_TRUE(found.receipt.ok()) << found.receipt.status().message();
+    EXPECT_EQ(found.receipt->count, 1U);
+    EXPECT_GT(found.receipt->serials.at(0).second, last);
+    last = found.receipt->serials.at(0).second;
+  }
+  EXPECT_EQ(BeginOk(*database)->Get("a", 1).value(), "19");
+}
+
+TEST(Transaction, TheOutcomeOfACommitSaysWhyItWasRefused) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db", Gathering());
+  const auto late = BeginOk(*database);
+  ASSERT_TRUE(late->Get("a", 1).ok());
+  ASSERT_TRUE(late->Write({"b", 1, ""}).ok());
+  auto outcome = CommitAsyncOk(*late);
+  // A transaction that waits counts as open, so the shard remembers what came before it.
+  ASSERT_TRUE(database->Append(std::vector<MessageView>{{"c", 1, "x"}}, std::nullopt).ok());
+  EXPECT_TRUE(outcome.get().receipt.ok()) << "it came before";
+
+  const auto conflicting = BeginOk(*database);
+  ASSERT_TRUE(conflicting->Get("a", 1).ok());
+  ASSERT_TRUE(conflicting->Write({"b", 2, ""}).ok());
+  ASSERT_TRUE(database->Append(std::vector<MessageView>{{"a", 1, "x"}}, std::nullopt).ok());
+  const CommitOutcome conflict = CommitAsyncOk(*conflicting, /*urgent=*/true).get();
+  EXPECT_EQ(conflict.receipt.status().code(), Code::kConflict);
+  ASSERT_EQ(conflict.fault.conflicts.size(), 1U);
+  EXPECT_EQ(conflict.fault.conflicts[0].filter, "a");
+
+  const auto requiring = BeginOk(*database);
+  ASSERT_TRUE(requiring->RequireAbsent("a", 1).ok());
+  ASSERT_TRUE(requiring->Write({"b", 3, ""}).ok());
+  const CommitOutcome unmet = CommitAsyncOk(*requiring, /*urgent=*/true).get();
+  EXPECT_EQ(unmet.receipt.status().code(), Code::kPrecondition);
+  EXPECT_EQ(unmet.fault.preconditions.size(), 1U);
+  EXPECT_EQ(Count(*database, "b"), 1U);
+}
+
+TEST(Transaction, WhatWaitsCanBeWithdrawnAndIsNeverStored) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db", Gathering());
+  const auto waiting = BeginOk(*database);
+  ASSERT_TRUE(waiting->Write({"a", 1, "x"}).ok());
+  auto outcome = CommitAsyncOk(*waiting);
+  EXPECT_EQ(waiting->GiveUp(), CommitKnown::kNotStored);
+  ASSERT_TRUE(database->Append(std::vector<MessageView>{{"b", 1, "x"}}, std::nullopt).ok());
+  EXPECT_EQ(outcome.get().receipt.status().code(), Code::kClosed);
+  EXPECT_EQ(Count(*database, "a"), 0U);
+
+  const auto open = BeginOk(*database);
+  ASSERT_TRUE(open->Write({"a", 1, "x"}).ok());
+  EXPECT_EQ(open->GiveUp(), CommitKnown::kNotStored) << "it was never begun";
+  EXPECT_FALSE(open->open());
+
+  const auto stored = BeginOk(*database);
+  ASSERT_TRUE(stored->Write({"a", 2, "x"}).ok());
+  EXPECT_TRUE(CommitAsyncOk(*stored, /*urgent=*/true).get().receipt.ok());
+  EXPECT_EQ(stored->GiveUp(), CommitKnown::kStored);
+  EXPECT_EQ(Count(*database, "a"), 1U);
+}
+
+TEST(Transaction, ClosingTheDatabaseFinishesWhatIsBeingCommitted) {
+  const TestDirectory directory;
+  std::vector<std::future<CommitOutcome>> outcomes;
+  {
+    const auto database = OpenOk(directory / "db", Gathering());
+    for (int i = 0; i < 10; ++i) {
+      const auto transaction = BeginOk(*database);
+      ASSERT_TRUE(transaction->Get("none", 1).ok());
+      ASSERT_TRUE(transaction->Write({"a", i, "x"}).ok());
+      outcomes.push_back(CommitAsyncOk(*transaction));
+    }
+    ASSERT_TRUE(database->Close().ok());
+  }
+  for (auto& outcome : outcomes) {
+    const CommitOutcome found = outcome.get();
+    EXPECT_TRUE(found.receipt.ok()) << found.receipt.status().message();
+  }
+  EXPECT_EQ(Count(*OpenOk(directory / "db"), "a"), 10U);
+}
+
+TEST(Transaction, ALargeDeleteOfOneThatNobodyWaitsForIsCarriedOut) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  std::vector<MessageView> messages;
+  for (std::int64_t i = 0; i < 25'000; ++i) messages.push_back({"m", i, "x"});
+  ASSERT_TRUE(database->Append(messages, std::nullopt).ok());
+  const auto transaction = BeginOk(*database);
+  ASSERT_TRUE(transaction->Delete(Filter::Parse("m").value(), {}).ok());
+  ASSERT_TRUE(transaction->Write({"m", 7, "new"}).ok());
+  EXPECT_TRUE(CommitAsyncOk(*transaction).get().receipt.ok());
+  EXPECT_EQ(Count(*database, "m"), 1U);
+  ASSERT_TRUE(database->Flush().ok());
+  EXPECT_EQ(Count(*database, "m"), 1U);
+}
+
 // Writes and reads in all ways at once. No increment may be lost. This is for ThreadSanitizer above
 // all.
 class Clients {
@@ -102,13 +228,24 @@ class Clients {
       const auto before = transaction->Get("counter", 0).value();
       const int next = (before.has_value() ? std::stoi(*before) : 0) + 1;
       ASSERT_TRUE(transaction->Write({"counter", 0, std::to_string(next)}).ok());
-      const auto receipt = transaction->Commit();
+      const Result<Receipt> receipt = Commit(*transaction, next % 3);
       if (receipt.ok()) {
         ++done;
       } else {
         ASSERT_EQ(receipt.status().code(), Code::kConflict) << receipt.status().message();
       }
     }
+  }
+
+  // Commits in one of three ways. A commit that is given up counts as lost if it is withdrawn.
+  static Result<Receipt> Commit(Transaction& transaction, int way) {
+    if (way == 0) return transaction.Commit();
+    auto outcome = CommitAsyncOk(transaction, /*urgent=*/way == 1);
+    if (way == 2 && transaction.GiveUp() == CommitKnown::kNotStored) {
+      EXPECT_EQ(outcome.get().receipt.status().code(), Code::kClosed);
+      return Conflict("it was withdrawn");
+    }
+    return outcome.get().receipt;
   }
 
   void AppendAsync() {

@@ -37,6 +37,17 @@ ExpectedWrites Expect(std::span<ShardCommit* const> group) {
   return expected;
 }
 
+// Gives all commits of a batch the status of the one that has failed, and moves them to `over`.
+void FailTogether(const Status& status, std::vector<ShardCommit*>* batch,
+                  std::vector<ShardCommit*>* over) {
+  for (ShardCommit* commit : *batch) {
+    commit->status = status;
+    commit->written = false;
+    over->push_back(commit);
+  }
+  batch->clear();
+}
+
 }  // namespace
 
 Committer::Committer(const Parts& parts, std::unique_ptr<AppendIds> append_ids)
@@ -57,8 +68,9 @@ void Committer::Commit(ShardCommit* commit) {
   queue_.Run(commit);
 }
 
-void Committer::CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done) {
-  queue_.Submit(std::move(commit), std::move(done));
+bool Committer::CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done,
+                            std::optional<GroupCommit::Clock::time_point> room_until) {
+  return queue_.Submit(std::move(commit), std::move(done), room_until);
 }
 
 std::unique_ptr<CommitBuilder> Committer::NewBuilder(const ExpectedWrites& expected) {
@@ -103,6 +115,12 @@ void Committer::CommitEach(std::span<ShardCommit* const> group, std::vector<Shar
   }
   std::size_t left = group.size();  // commits from this one on
   for (ShardCommit* commit : group) {
+    if (commit->claim != nullptr && !commit->claim->Take()) {
+      commit->status = Closed("this commit was withdrawn before it was applied: nothing is stored");
+      over->push_back(commit);
+      --left;
+      continue;
+    }
     commit->status = usable;
     if (commit->staged != nullptr) {
       write_built();
@@ -132,12 +150,7 @@ void Committer::CommitEach(std::span<ShardCommit* const> group, std::vector<Shar
     commit->status = builder->Add(commit);
     if (commit->status.ok()) continue;
     // The batch may have a part of the commit that has failed, so nothing of the batch is written.
-    for (ShardCommit* other : built) {
-      other->status = commit->status;
-      other->written = false;
-      over->push_back(other);
-    }
-    built.clear();
+    FailTogether(commit->status, &built, over);
     builder = NewBuilder({});
   }
   write_built();
@@ -197,6 +210,9 @@ void Committer::WriteAndShow(CommitBuilder* builder, std::span<ShardCommit* cons
     transactions_.Remember(*builder, commits);
   } else {
     transactions_.Clear();
+  }
+  for (ShardCommit* commit : commits) {
+    if (commit->claim != nullptr) commit->claim->NoteStored();
   }
   if (sealing_.IsDue()) sealing_.Wake();
 }

@@ -44,9 +44,11 @@ class Committer {
   // Does not remove yet what large deletes hide: see ShardCommit::hides. A failure to write or to
   // fsync poisons the shard.
   void Commit(ShardCommit* commit) TOPICDB_EXCLUDES(shard_.mutex);
-  // Queues the commit and returns. Waits while the queue is full. Calls `done` from another thread
-  // when the commit is over.
-  void CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done)
+  // Queues the commit and returns true. Waits while the queue is full. Calls `done` from another
+  // thread when the commit is over. If the queue is still full at the deadline `room_until`,
+  // returns false and destroys the commit; nobody calls `done` then.
+  bool CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done,
+                   std::optional<GroupCommit::Clock::time_point> room_until = std::nullopt)
       TOPICDB_EXCLUDES(shard_.mutex);
   // Finishes what was submitted. No call may be under way or follow. May be repeated.
   void Close() { queue_.Close(); }

@@ -1,6 +1,7 @@
 #include "store/shard/commit/delete_finisher.h"
 
 #include <algorithm>
+#include <new>
 
 #include "rocks/rocks_compat.h"
 
@@ -26,6 +27,44 @@ Status DeleteFinisher::Finish() {
     }
     sealing_.Wake();  // blocks may have become nearly empty
   }
+}
+
+void DeleteFinisher::FinishSoon(Serial serial) {
+  {
+    const MutexLock lock(unasked_mutex_);
+    unasked_.insert(serial.Previous());  // a record has the serial before that of its commit
+  }
+  shard_.environment->sealer->Wake(this);
+}
+
+Result<bool> DeleteFinisher::SealDue() {
+  DeleteRecords deletes;
+  {
+    const MutexLock lock(shard_.mutex);
+    deletes = shard_.deletes;
+    if (deletes->empty()) {  // others may have finished them before FinishSoon was called
+      const MutexLock unasked_lock(unasked_mutex_);
+      for (const Serial serial : unasked_) removed_.erase(serial);
+      unasked_.clear();
+    }
+  }
+  if (deletes->empty() || shard_.environment->sealer->stopped()) return false;
+  try {
+    TOPICDB_ASSIGN_OR_RETURN(const bool more, RemoveHidden(deletes->front()));
+    if (!more) sealing_.Wake();  // blocks may have become nearly empty
+    return more || deletes->size() > 1;
+  } catch (const std::bad_alloc&) {  // nobody could catch it in the sealer's thread
+    return StorageFault("deleting in " + shard_.Name() + ": there is not enough memory");
+  }
+}
+
+void DeleteFinisher::ForgetUnasked(Serial serial) {
+  const bool has_more =
+      std::any_of(shard_.deletes->begin(), shard_.deletes->end(),
+                  [&](const meta::DeleteRecord& other) { return other.serial == serial; });
+  if (has_more) return;
+  const MutexLock lock(unasked_mutex_);
+  if (unasked_.erase(serial) > 0) removed_.erase(serial);
 }
 
 Result<bool> DeleteFinisher::RemoveHidden(const meta::DeleteRecord& record) {
@@ -62,6 +101,7 @@ Result<bool> DeleteFinisher::RemoveHidden(const meta::DeleteRecord& record) {
   std::erase_if(rest, is_it);
   shard_.Publish(shard_.slabs,
                  std::make_shared<const std::vector<meta::DeleteRecord>>(std::move(rest)));
+  ForgetUnasked(record.serial);
   return false;
 }
 

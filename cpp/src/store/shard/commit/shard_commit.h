@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "commit/append_ids.h"
 #include "commit/commit_queue.h"
 #include "store/job/staged_file.h"
+#include "store/shard/commit/commit_claim.h"
 #include "topicdb/message.h"
 #include "topicdb/transaction.h"
 #include "topicdb/types/numbers.h"
@@ -63,6 +65,7 @@ struct ShardCommit : QueuedCommit {
   TransactionOps* transaction = nullptr;   // optional, borrowed
   const StagedMessages* staged = nullptr;  // instead of both, borrowed
   const AppendId* id = nullptr;            // optional, borrowed
+  std::shared_ptr<CommitClaim> claim;      // optional: the commit may be withdrawn while it waits
   // The outcome, with `status` of QueuedCommit.
   Serial serial;
   std::uint64_t deleted = 0;  // messages that were removed

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -149,6 +150,48 @@ TEST(Committer, CloseFinishesWhatWasSubmitted) {
   shard.committer.Close();
   EXPECT_EQ(outcomes.serials().size(), 20U);
   shard.committer.Close();
+}
+
+// Submits messages, which must stay as they are until `outcome` is there. Returns the claim.
+std::shared_ptr<CommitClaim> SubmitWithClaim(ShardParts* shard, const std::vector<MessageView>& one,
+                                             std::promise<Status>* outcome) {
+  auto commit = std::make_unique<ShardCommit>();
+  commit->messages = one;
+  auto claim = commit->claim = std::make_shared<CommitClaim>();
+  ShardCommit* const submitted = commit.get();
+  shard->committer.CommitAsync(std::move(commit), [=] { outcome->set_value(submitted->status); });
+  return claim;
+}
+
+TEST(Committer, WhatIsWithdrawnInTimeIsNotStored) {
+  OpenOptions options;
+  options.commit.flush_interval = options.commit.idle_flush_interval = std::chrono::hours(1);
+  ShardParts shard(options);
+  const std::vector<MessageView> first{{"a", 1, "x"}};
+  const std::vector<MessageView> second{{"a", 2, "x"}};
+  std::promise<Status> withdrawn;
+  std::promise<Status> stored;
+  const auto first_claim = SubmitWithClaim(&shard, first, &withdrawn);
+  const auto second_claim = SubmitWithClaim(&shard, second, &stored);
+  EXPECT_EQ(first_claim->GiveUp(), CommitKnown::kNotStored);
+  EXPECT_EQ(first_claim->GiveUp(), CommitKnown::kNotStored) << "may be repeated";
+  EXPECT_EQ(shard.Append({{"a", 3, "x"}}), Serial{2}) << "takes along what waits";
+  EXPECT_EQ(withdrawn.get_future().get().code(), Code::kClosed);
+  EXPECT_TRUE(stored.get_future().get().ok());
+  EXPECT_EQ(second_claim->GiveUp(), CommitKnown::kStored);
+  EXPECT_EQ(shard.Get("a", 1), std::nullopt);
+  EXPECT_EQ(shard.Get("a", 2), "x");
+}
+
+TEST(Committer, WhatIsBeingAppliedCannotBeWithdrawn) {
+  CommitClaim claim;
+  EXPECT_TRUE(claim.Take());
+  EXPECT_EQ(claim.GiveUp(), CommitKnown::kUnknown);
+  claim.NoteStored();
+  EXPECT_EQ(claim.GiveUp(), CommitKnown::kStored);
+  CommitClaim other;
+  EXPECT_EQ(other.GiveUp(), CommitKnown::kNotStored);
+  EXPECT_FALSE(other.Take());
 }
 
 TEST(Committer, AfterAFailedWriteNothingIsCommitted) {

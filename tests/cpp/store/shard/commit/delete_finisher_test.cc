@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "store/shard/shard_parts.h"
@@ -53,6 +54,21 @@ TEST(DeleteFinisher, WithNothingToRemoveItWritesNothing) {
   EXPECT_TRUE(shard.deletes.Finish().ok());
   EXPECT_EQ(shard.state.log->bytes(), written);
   EXPECT_EQ(shard.deletes.TakeRemoved(Serial{1}), 0U);
+}
+
+TEST(DeleteFinisher, TheSealersStepsRemoveTheSame) {
+  OpenOptions options;
+  options.schema.layout = LayoutKind::kSkipstream;
+  ShardParts shard(options, /*keeps_sealer=*/true);
+  AppendMany(&shard, "a");
+  const auto deleted = shard.Delete("a");
+  ASSERT_TRUE(deleted->hides);
+  shard.deletes.FinishSoon(deleted->serial);
+  while (!shard.state.view()->deletes().empty()) std::this_thread::yield();
+  shard.deletes.Forget();
+  EXPECT_EQ(shard.Get("a", 24'999), std::nullopt);
+  EXPECT_FALSE(shard.deletes.SealDue().value()) << "nothing is left to do";
+  EXPECT_EQ(shard.deletes.TakeRemoved(deleted->serial), 0U) << "nobody has asked for the number";
 }
 
 TEST(DeleteFinisher, FindsItsRecordGoneFromTheDisk) {
