@@ -95,7 +95,7 @@ void AppendAsync(Database& self, std::shared_ptr<const Copies> copies,
   const auto wanted = ParseDurability(durability);
   const std::string name = ParseId(id);
   auto done = [completions = std::move(completions), token](Result<Receipt> outcome) {
-    completions->Add({token, std::move(outcome)});
+    completions->Add({token, std::move(outcome), {}});
   };
   Check(WithoutGil(
       [&] { return self.AppendAsync(copies->messages(), copies, wanted, std::move(done), name); }));
@@ -113,17 +113,6 @@ void AppendArrowAsync(Database& self, const py::object& source, const OptionalTe
                       const std::optional<py::str>& id) {
   AppendAsync(self, std::make_shared<const ArrowCopies>(source, escapes), durability,
               std::move(completions), token, id);
-}
-
-py::list TakeCompletions(Completions& self) {
-  const std::vector<Completion> items = WithoutGil([&] { return self.Take(); });
-  py::list result;
-  for (const Completion& item : items) {
-    result.append(py::make_tuple(item.token, item.outcome.ok()
-                                                 ? Object(item.outcome.value())
-                                                 : ExceptionOf(item.outcome.status())));
-  }
-  return result;
 }
 
 Receipt Delete(Database& self, const py::str& filter, OptionalTime start, OptionalTime end,
@@ -282,12 +271,6 @@ py::dict StatsOf(const Database& self) {
 }  // namespace
 
 void RegisterDatabase(py::module_& module) {
-  py::class_<Completions, std::shared_ptr<Completions>>(module, "Completions",
-                                                        "Outcomes of asynchronous appends.")
-      .def(py::init<>())
-      .def("take", &TakeCompletions)
-      .def("close", &Completions::Close);
-
   module.attr("FORMAT_VERSION") = kFormatVersion;
   module.attr("ROCKSDB_VERSION") = RocksDbVersion();
   module.def("read_schema", &ReadSchema, py::arg("path"));

@@ -1,5 +1,8 @@
+#include "convert/mailbox.h"
 #include "convert/messages.h"
 #include "register.h"
+
+#include <chrono>
 
 #include "topicdb/transaction.h"
 
@@ -77,9 +80,50 @@ Receipt Commit(Transaction& self) {
   return std::move(receipt).value();
 }
 
+// Begins to commit. The outcome comes to `completions`, with `token`. Returns false if the queue of
+// the shard was full for `room_us`; None waits for ever.
+bool CommitAsync(Transaction& self, std::shared_ptr<Completions> completions, std::uint64_t token,
+                 bool urgent, std::optional<std::int64_t> room_us) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> room_until;
+  if (room_us.has_value()) room_until = Clock::now() + std::chrono::microseconds(*room_us);
+  auto done = [completions = std::move(completions), token](CommitOutcome outcome) {
+    completions->Add({token, std::move(outcome.receipt), std::move(outcome.fault)});
+  };
+  return Unwrap(WithoutGil([&] { return self.CommitAsync(std::move(done), urgent, room_until); }));
+}
+
+const char* GiveUp(Transaction& self) {
+  switch (WithoutGil([&] { return self.GiveUp(); })) {
+    case CommitKnown::kNotStored:
+      return "not stored";
+    case CommitKnown::kStored:
+      return "stored";
+    case CommitKnown::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+py::list TakeCompletions(Completions& self) {
+  const std::vector<Completion> items = WithoutGil([&] { return self.Take(); });
+  py::list result;
+  for (const Completion& item : items) {
+    result.append(py::make_tuple(item.token, item.outcome.ok()
+                                                 ? Object(item.outcome.value())
+                                                 : ExceptionOf(item.outcome.status(), item.fault)));
+  }
+  return result;
+}
+
 }  // namespace
 
 void RegisterTransaction(py::module_& module) {
+  py::class_<Completions, std::shared_ptr<Completions>>(
+      module, "Completions", "Outcomes of asynchronous appends and commits.")
+      .def(py::init<>())
+      .def("take", &TakeCompletions)
+      .def("close", &Completions::Close);
   py::class_<Transaction>(module, "Transaction", "A running transaction.",
                           py::release_gil_before_calling_cpp_dtor())
       .def("write", &Write, py::arg("topic"), py::arg("timestamp"), py::arg("value").none(true),
@@ -101,6 +145,9 @@ void RegisterTransaction(py::module_& module) {
           },
           py::arg("topic"), py::arg("timestamp"))
       .def("commit", &Commit)
+      .def("commit_async", &CommitAsync, py::arg("completions"), py::arg("token"),
+           py::arg("urgent"), py::arg("room_us"))
+      .def("give_up", &GiveUp)
       .def("rollback",
            [](Transaction& self) {
              const py::gil_scoped_release release;  // may wait for a call in flight

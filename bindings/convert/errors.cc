@@ -161,10 +161,15 @@ py::list FailuresOf(const CommitFault& fault) {
 
 }  // namespace
 
-void RaiseCommitFault(const Status& status, const CommitFault& fault) {
-  const py::object error = ExceptionOf(status);
+py::object ExceptionOf(const Status& status, const CommitFault& fault) {
+  py::object error = ExceptionOf(status);
   if (status.code() == Code::kConflict) py::setattr(error, "conflicts", ConflictsOf(fault));
   if (status.code() == Code::kPrecondition) py::setattr(error, "failures", FailuresOf(fault));
+  return error;
+}
+
+void RaiseCommitFault(const Status& status, const CommitFault& fault) {
+  const py::object error = ExceptionOf(status, fault);
   PyErr_SetObject(py::type::handle_of(error).ptr(), error.ptr());
   throw py::error_already_set();
 }

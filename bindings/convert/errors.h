@@ -19,8 +19,10 @@ void RegisterErrors(pybind11::module_& module);
 
 // Like Raise, but also sets what is known of a failed transaction as attributes of the exception.
 [[noreturn]] void RaiseCommitFault(const Status& status, const CommitFault& fault);
-// Returns the exception that Raise would throw. REQUIRES: the GIL, !status.ok()
+// Return the exceptions that Raise and RaiseCommitFault would throw. REQUIRES: the GIL,
+// !status.ok()
 pybind11::object ExceptionOf(const Status& status);
+pybind11::object ExceptionOf(const Status& status, const CommitFault& fault);
 
 // Check raises the error of `status`, if it is one. Unwrap does so, too, and otherwise returns the
 // value.

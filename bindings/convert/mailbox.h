@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "topicdb/database.h"
+#include "topicdb/transaction.h"
 
 namespace topicdb::python {
 
@@ -50,10 +51,11 @@ class Mailbox {
   bool closed_ = false;
 };
 
-// The outcome of an asynchronous append.
+// The outcome of an asynchronous append or commit.
 struct Completion {
   std::uint64_t token;
   Result<Receipt> outcome;
+  CommitFault fault = {};
 };
 using Completions = Mailbox<Completion>;
 

@@ -41,7 +41,7 @@ from topicdb.database.opening import open
 from topicdb.database.repairing import Repair, repair
 from topicdb.database.snapshots import Snapshot, restore
 from topicdb.database.verifying import Problem, Verification, verify
-from topicdb.errors import AccessError, UnavailableError
+from topicdb.errors import AccessError, CommitTimeoutError, UnavailableError
 from topicdb.follow.consumer import Consumer
 from topicdb.follow.group import Group, Member
 from topicdb.follow.losses import Loss, LossError
@@ -83,6 +83,7 @@ __all__ = [
     "Batch",
     "ClosedError",
     "CodecError",
+    "CommitTimeoutError",
     "ConflictError",
     "Consumer",
     "CorruptionError",

@@ -31,7 +31,15 @@ from topicdb.results import (
     StructureUsage,
     TrimCount,
 )
-from topicdb.types import Message, Page, Properties, PropertyMessage, Receipt, Slice
+from topicdb.types import (
+    CommitKnown,
+    Message,
+    Page,
+    Properties,
+    PropertyMessage,
+    Receipt,
+    Slice,
+)
 
 _bytes: TypeAlias = bytes  # for classes that have a property of that name
 
@@ -319,6 +327,11 @@ class Transaction:
         """Lets the commit fail unless this message is stored; None: unless none is there."""
     def require_present(self, topic: str, timestamp: int) -> None: ...
     def commit(self) -> Receipt: ...
+    def commit_async(
+        self, completions: Completions, token: int, urgent: bool, room_us: int | None
+    ) -> bool:
+        """Begins to commit; False: the queue was full for ``room_us``, and nothing is stored."""
+    def give_up(self) -> CommitKnown: ...
     def rollback(self) -> None: ...
     @property
     def open(self) -> bool: ...

@@ -25,7 +25,7 @@ from topicdb.results import (
     StructureUsage,
     TrimCount,
 )
-from topicdb.types import ArrowArray, Page, Receipt, Slice
+from topicdb.types import ArrowArray, CommitKnown, Page, Receipt, Slice
 
 if TYPE_CHECKING:
     import numpy as np
@@ -202,6 +202,12 @@ class TransactionEngine(Protocol):
 
     def commit(self) -> Receipt:
         """Applies everything or nothing."""
+
+    def give_up(self) -> CommitKnown:
+        """Withdraws a commit of ``AppendQueue.commit``, unless it is being applied by now.
+
+        Returns what is known of it. If none was begun, it does what ``rollback`` does.
+        """
 
     def rollback(self) -> None:
         """Forgets everything. May be repeated."""
@@ -473,7 +479,7 @@ class Engine(Protocol):
 
 
 class AppendQueue(Protocol):
-    """Asynchronous appends to one engine. Thread-safe."""
+    """Asynchronous appends and commits to one engine. Thread-safe."""
 
     def start(
         self, messages: Any, durability: str | None, *, escapes: bool, id: str | None
@@ -481,6 +487,16 @@ class AppendQueue(Protocol):
         """Queues an append of rows, or of an object that has an Arrow C stream or array.
 
         The messages are copied before it returns. It waits while too many are queued.
+        """
+
+    def commit(
+        self, transaction: Any, /, *, urgent: bool = False, room_us: int | None = None
+    ) -> Future[Receipt] | None:
+        """Begins to commit a transaction of the engine, which is over then.
+
+        It gathers with others; ``urgent``: it does not wait for any. Waits while too much is
+        queued, at most for ``room_us``: then it returns None, and nothing is stored. The future has
+        the receipt, or what ``TransactionEngine.commit`` would have raised.
         """
 
     def close_engine(self) -> None:

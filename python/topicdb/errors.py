@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
 from topicdb import _core
+
+if TYPE_CHECKING:
+    from topicdb.types import CommitKnown, Receipt
 
 
 class AccessError(_core.Error, PermissionError):
@@ -21,3 +27,23 @@ class UnavailableError(_core.Error, ConnectionError):
     """
 
     __module__ = "topicdb"
+
+
+class CommitTimeoutError(_core.Error, TimeoutError):
+    """A commit of a transaction was not over within its timeout.
+
+    ``known`` says what is known:
+
+    - ``"not stored"``: it was withdrawn before it was applied. Nothing is stored, and nothing will
+      be: run it again.
+    - ``"unknown"``: it is being applied at this moment. ``outcome`` tells how that ends.
+    - ``"stored"``: it is stored, and readers see it. It is not as durable yet as it asks;
+      ``outcome`` has its receipt once it is.
+
+    ``outcome`` is a future with the receipt, or with the error that the commit would have raised;
+    None if nothing is stored. ``close`` of the database waits for it.
+    """
+
+    __module__ = "topicdb"
+    known: CommitKnown
+    outcome: Future[Receipt] | None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import random
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
@@ -15,18 +17,22 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, final
 from topicdb import _core
 from topicdb.arguments.filters import one_filter
 from topicdb.arguments.forms import form_of
-from topicdb.arguments.times import TimeLike, optional_time_us, time_range_us, time_us
+from topicdb.arguments.times import TimeLike, optional_time_us, time_range_us, time_us, timeout_us
 from topicdb.cursor.scan import Scan
-from topicdb.engine import Engine, TransactionEngine
-from topicdb.types import Receipt
+from topicdb.engine import AppendQueue, Engine, TransactionEngine
+from topicdb.errors import CommitTimeoutError
+from topicdb.types import CommitKnown, Receipt
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from topicdb.types import BytesLike, Durability
 
 _logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 BACKOFF_FIRST_S = 0.001
 BACKOFF_MAX_S = 0.1
+SLICE_S = 0.5  # how often a thread that waits looks for signals, such as that of Ctrl-C
 # A commit that raises one of these has stored nothing.
 _REFUSED = (
     _core.ConflictError,
@@ -35,6 +41,12 @@ _REFUSED = (
     _core.ReadOnlyError,
     _core.ClosedError,
 )
+_SAID: dict[CommitKnown, str] = {
+    "not stored": "it was withdrawn before it was applied, and nothing is stored: run it again",
+    "unknown": "whether it is stored is not known yet: the future `outcome` of this error tells",
+    "stored": "it is stored, but not as durable yet as it asks: the future `outcome` of this error "
+    "tells when it is",
+}
 
 
 @final
@@ -65,8 +77,13 @@ class Transaction:
     call at a time. Use it in ``with``: the end commits, and an error rolls back.
     """
 
-    def __init__(self, core: TransactionEngine) -> None:
+    def __init__(
+        self, core: TransactionEngine, queue: AppendQueue, limit_us: int | None = None
+    ) -> None:
+        """``limit_us``: the most µs that its commit may take; None: as long as it takes."""
         self._core = core
+        self._queue = queue
+        self._limit_us = limit_us
         self._receipt: Receipt | None = None
         self._on_commit: list[Callable[[], object]] = []
         self._is_unsure = False  # whether a commit has failed, and may have been done all the same
@@ -170,21 +187,108 @@ class Transaction:
             raise TypeError(f"on_commit: expected a function, got {type(function).__name__}")
         self._on_commit.append(function)
 
-    def commit(self) -> Receipt:
+    def commit(self, *, timeout: float | timedelta | None = None) -> Receipt:
         """Applies everything or nothing, and returns the receipt. The end of ``with`` calls it.
+
+        - ``timeout``: the most seconds that it may take; None: the ``commit_timeout`` of
+          ``Database.transaction``. A commit that still waits then, behind others or for room in the
+          queue, is withdrawn. One that is being applied goes on.
 
         Raises ConflictError (running the transaction again may succeed; ``conflicts`` lists what
         was changed), PreconditionError (running it again cannot; ``failures`` lists what was
         expected and found), QuotaError, ReadOnlyError (a generation that takes no messages) or
-        StorageError.
+        StorageError. Raises CommitTimeoutError after ``timeout``: ``known`` says whether it is
+        stored, and ``outcome`` tells how it ends.
         """
+        limit_us = self._limit_us if timeout is None else timeout_us(timeout)
+        if limit_us is not None:
+            return self._commit_within(limit_us)
         try:
-            self._receipt = self._core.commit()
-        except _REFUSED:
+            receipt = self._core.commit()
+        except BaseException as error:
+            self._failed(error)
             raise
-        except BaseException:  # above all UnavailableError
+        return self._succeeded(receipt)
+
+    def commit_async(self) -> Future[Receipt]:
+        """Begins to commit, and returns a future with the receipt. The transaction is over then.
+
+        The commit gathers with other commits and appends of a few milliseconds
+        (``flush_interval``), so that many small ones cost little. Those of one thread are applied
+        in the order of the calls. A transaction that begins meanwhile does not see it, and
+        conflicts with it if it reads what this one writes. While ``max_pending`` commits wait in
+        the shard, this call waits. ``close`` of the database finishes what is queued.
+
+        Raises ClosedError here, and QuotaError if the database is in this process. Other errors of
+        ``commit`` are in the future, which cannot be cancelled. Functions given to ``on_commit``
+        run before it has the receipt, in the thread that fulfils futures.
+
+        >>> futures = [move(db, account).commit_async() for account in accounts]  # doctest: +SKIP
+        >>> receipts = [future.result() for future in futures]              # doctest: +SKIP
+        """
+        outcome = self._start(urgent=False, room_us=None)
+        assert outcome is not None  # it waits for room as long as it takes
+        return outcome
+
+    async def commit_await(self) -> Receipt:
+        """Commits like ``commit_async``, for asyncio, and returns the receipt.
+
+        A task that is cancelled does not take the commit back.
+        """
+        return await asyncio.wrap_future(self.commit_async())
+
+    def _commit_within(self, limit_us: int) -> Receipt:
+        end = time.monotonic() + limit_us / 1e6
+        outcome = self._start(urgent=True, room_us=limit_us)
+        known: CommitKnown = "not stored"
+        if outcome is not None:
+            while not outcome.done() and (left := end - time.monotonic()) > 0:
+                wait([outcome], min(left, SLICE_S))
+            known = "unknown" if outcome.done() else self._core.give_up()
+            if known != "not stored" and outcome.done():
+                return outcome.result()
+        if known == "not stored":
+            self._is_unsure, outcome = False, None
+        error = CommitTimeoutError(
+            f"the commit was not over within {limit_us / 1e6:g} s: {_SAID[known]}"
+        )
+        error.known, error.outcome = known, outcome
+        raise error
+
+    def _start(self, *, urgent: bool, room_us: int | None) -> Future[Receipt] | None:
+        """Begins to commit; None if there was no room in the queue, and nothing is stored."""
+        try:
+            begun = self._queue.commit(self._core, urgent=urgent, room_us=room_us)
+        except BaseException as error:
+            self._failed(error)
+            raise
+        if begun is None:
+            return None
+        self._is_unsure = True  # until it is over
+        outcome: Future[Receipt] = Future()
+        outcome.set_running_or_notify_cancel()
+        begun.add_done_callback(partial(self._settle, outcome))
+        return outcome
+
+    def _settle(self, outcome: Future[Receipt], begun: Future[Receipt]) -> None:
+        """Does what is left to do once a commit is over, in the thread that reports it."""
+        try:
+            receipt = self._succeeded(begun.result())
+        except BaseException as error:
+            if begun.exception() is error:
+                self._is_unsure = not isinstance(error, _REFUSED)
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(receipt)
+
+    def _failed(self, error: BaseException) -> None:
+        """Notes that a commit has failed, above all with UnavailableError."""
+        if not isinstance(error, _REFUSED):
             self._is_unsure = True
-            raise
+
+    def _succeeded(self, receipt: Receipt) -> Receipt:
+        """Notes the receipt and runs the functions of ``on_commit``; raises the first error."""
+        self._receipt, self._is_unsure = receipt, False
         functions, self._on_commit = self._on_commit, []
         first_error: BaseException | None = None
         for function in functions:
@@ -197,7 +301,7 @@ class Transaction:
                     _logger.exception("a function given to on_commit failed")
         if first_error is not None:
             raise first_error
-        return self._receipt
+        return receipt
 
     def rollback(self) -> None:
         """Forgets everything. May be repeated; the end of ``with`` calls it after an error."""

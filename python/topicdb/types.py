@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # A commit survives closing the database, ``kill -9``, or loss of power.
 Durability: TypeAlias = Literal["none", "os", "disk"]
+# What is known of a commit for whose end nobody has waited; see ``topicdb.CommitTimeoutError``.
+CommitKnown: TypeAlias = Literal["not stored", "unknown", "stored"]
 BytesLike: TypeAlias = "bytes | bytearray | memoryview"
 # A message to be stored: topic, timestamp (None: assigned at commit) and value.
 Row: TypeAlias = "tuple[str, TimeLike | None, BytesLike]"

@@ -1,4 +1,4 @@
-"""Futures of asynchronous appends, and the thread that fulfils them."""
+"""Futures of asynchronous appends and commits, and the thread that fulfils them."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def fulfil(future: Future[Receipt], outcome: Receipt | BaseException) -> None:
         else:
             future.set_result(outcome)
     except BaseException:
-        _logger.exception("a callback of an append ended with an error")
+        _logger.exception("a callback of an append or a commit ended with an error")
 
 
 class Completer:
     """Hands out futures and fulfils them as the core reports outcomes. Thread-safe.
 
     A Database owns it. The thread starts with the first future; a database without asynchronous
-    appends has none. The thread ends with ``close``, or when the owner is gone and every future is
-    fulfilled. If the program ends before the database is closed, an exit handler closes it, so that
-    nothing queued is lost.
+    appends and commits has none. The thread ends with ``close``, or when the owner is gone and
+    every future is fulfilled. If the program ends before the database is closed, an exit handler
+    closes it, so that nothing queued is lost.
     """
 
     def __init__(self, core: _core.Database) -> None:
@@ -62,8 +62,33 @@ class Completer:
         append: Any = (
             self._core.append_arrow_async if has_arrow(messages) else self._core.append_rows_async
         )
+        token, future = self._promised()
+        try:
+            append(messages, durability, self._outcomes, token, escapes, id)
+        except BaseException:
+            self._forget(token)
+            raise
+        return future
+
+    def commit(
+        self, transaction: _core.Transaction, *, urgent: bool = False, room_us: int | None = None
+    ) -> Future[Receipt] | None:
+        """Begins to commit a transaction, as ``AppendQueue.commit`` says."""
+        token, future = self._promised()
+        try:
+            begun = transaction.commit_async(self._outcomes, token, urgent, room_us)
+        except BaseException:
+            self._forget(token)
+            raise
+        if begun:
+            return future
+        self._forget(token)
+        return None
+
+    def _promised(self) -> tuple[int, Future[Receipt]]:
+        """Returns a new future, and the token with which the core reports its outcome."""
         future: Future[Receipt] = Future()
-        future.set_running_or_notify_cancel()  # a queued append cannot be cancelled
+        future.set_running_or_notify_cancel()  # what is queued cannot be cancelled
         token = next(self._tokens)
         with self._lock:
             if self._thread is None:
@@ -73,16 +98,14 @@ class Completer:
                 self._thread.start()
                 _running.add(self)
             self._futures[token] = future
-        try:
-            append(messages, durability, self._outcomes, token, escapes, id)
-        except BaseException:
-            with self._lock:
-                del self._futures[token]
-            raise
-        return future
+        return token, future
+
+    def _forget(self, token: int) -> None:
+        with self._lock:
+            del self._futures[token]
 
     def close(self) -> None:
-        """Ends the thread. REQUIRES of ``close``: the core has no append left."""
+        """Ends the thread. REQUIRES of ``close``: the core has nothing queued any more."""
         self._outcomes.close()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()

@@ -62,6 +62,28 @@ WRITER = """
             acknowledge("tx", number, i, db.transact(step, retries=1000).receipt)
             i += 1
 
+    def transact_async(number):
+        i = 0
+        def begin(i):
+            tx = db.transaction()
+            for row in pair("txasync", number, i):
+                tx.write(*row)
+            return tx
+        while True:
+            futures = [(i + k, begin(i + k).commit_async()) for k in range(5)]
+            for k, future in futures:
+                acknowledge("txasync", number, k, future.result())
+            try:
+                receipt = begin(i + 5).commit(timeout=(i % 3) * 1e-4)
+            except topicdb.CommitTimeoutError as error:
+                receipt = error.outcome and error.outcome.result()
+            if receipt is None:
+                with lock:
+                    print("withdrawn", number, i + 5, 0)
+            else:
+                acknowledge("txasync", number, i + 5, receipt)
+            i += 6
+
     def delete(number):
         i = 0
         while True:
@@ -74,7 +96,7 @@ WRITER = """
                 db.rotate()
             i += 1
 
-    for number, work in enumerate((append, append_async, transact, delete)):
+    for number, work in enumerate((append, append_async, transact, delete, transact_async)):
         threading.Thread(target=work, args=(number,), daemon=True).start()
     threading.Event().wait()
 """
@@ -106,11 +128,14 @@ class Rounds:
         return [tuple(line.split()) for line in lines]
 
     def check(self, number: int, acknowledged: list[tuple[str, ...]]) -> None:
+        withdrawn = {(thread, i) for kind, thread, i, _ in acknowledged if kind == "withdrawn"}
+        acknowledged = [one for one in acknowledged if one[0] != "withdrawn"]
         for kind, thread, i, serial in acknowledged:
             name = (str(number), kind, thread, i)
             assert self.serials.setdefault(int(serial), name) == name, "a serial was used twice"
         with topicdb.open(self.path) as db:
             stored = set(self.stored_pairs(db, number))
+            assert not any(("txasync", *one) in stored for one in withdrawn)
             for kind, thread, i, serial in acknowledged:
                 if kind == "delete":
                     assert db.scan(f"deleted/{number}/{thread}/{i}/#").count() == 0

@@ -41,6 +41,7 @@ BUILT_IN = {
     StorageError: OSError,
     ClosedError: RuntimeError,
     ForkedError: RuntimeError,
+    topicdb.CommitTimeoutError: TimeoutError,
     ConflictError: RuntimeError,
     PreconditionError: RuntimeError,
     QuotaError: OSError,
@@ -386,7 +387,7 @@ def test_unexpected_arguments_are_type_errors(db: Database) -> None:
         lambda: db.scan(5),  # type: ignore[arg-type]
         lambda: db.streams(5),  # type: ignore[arg-type]
         lambda: db.scan("#", streams=["a"]).to_list(),  # type: ignore[list-item]
-        lambda: db.next("iterator"),  # type: ignore[arg-type]
+        lambda: db.next("iterator"),  # type: ignore[call-overload]
         lambda: db.iterator("stream"),  # type: ignore[arg-type]
         lambda: topicdb.Iterator.from_bytes("text"),  # type: ignore[arg-type]
         lambda: topicdb.open(5),  # type: ignore[arg-type]

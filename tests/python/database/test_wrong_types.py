@@ -62,7 +62,7 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
         "delete": (db.delete, {"filter": "none", **time, "durability": "os"}),
         "begin": (
             lambda **options: db.transaction(**options).rollback(),
-            {"key": "a", "generation": 1, "durability": "os"},
+            {"key": "a", "generation": 1, "durability": "os", "commit_timeout": 5},
         ),
         "begin on a shard": (lambda **options: db.transaction(**options).rollback(), {"shard": 0}),
         "map": (
@@ -124,6 +124,7 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
         "tx.delete": transaction("delete", filter="none", **time),
         "tx.get": transaction("get", topic="a", timestamp=1),
         "tx.scan": transaction("scan", filter="#", **time),
+        "tx.commit": transaction("commit", timeout=5),
         "tx.require": transaction("require", topic="a/b", timestamp=1, value=b"x"),
         "tx.require_absent": transaction("require_absent", topic="none", timestamp=1),
         "tx.require_present": transaction("require_present", topic="a/b", timestamp=1),

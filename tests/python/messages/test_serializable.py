@@ -21,7 +21,14 @@ from support import LAYOUTS, PATIENCE_S, Layout, newest
 
 import topicdb
 from model.serial import Client, Key, Range, Required, SerialModel
-from topicdb import ConflictError, Database, PreconditionError, Transaction
+from topicdb import (
+    CommitTimeoutError,
+    ConflictError,
+    Database,
+    PreconditionError,
+    Receipt,
+    Transaction,
+)
 
 MEMORY_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 CLIENTS = 3
@@ -37,6 +44,7 @@ ranges = st.builds(
     st.none() | times,
 )
 clients = st.integers(0, CLIENTS - 1)
+ways = st.sampled_from(["commit", "async", "within", "at once"])
 values = st.binary(max_size=3)
 rows_strategy = st.lists(st.tuples(topics, times, values), min_size=1, max_size=4)
 steps = st.lists(
@@ -91,12 +99,12 @@ class Transactions(RuleBasedStateMachine):
             self.open[number] = (self.db.transaction(), self.model.begin())
         return self.open[number]
 
-    @rule(number=clients, steps=steps, commit=st.booleans())
-    def work(self, number: int, steps: list[tuple[Any, ...]], commit: bool) -> None:
+    @rule(number=clients, steps=steps, way=st.none() | ways)
+    def work(self, number: int, steps: list[tuple[Any, ...]], way: str | None) -> None:
         for name, *arguments in steps:
             getattr(self, name)(number, *arguments)
-        if commit:
-            self.commit(number)
+        if way is not None:
+            self.commit(number, way)
 
     def get(self, number: int, key: Key) -> None:
         transaction, client = self.of(number)
@@ -139,14 +147,47 @@ class Transactions(RuleBasedStateMachine):
             client.requirements.append(((topic, timestamp), value))
 
     @precondition(lambda self: self.open)
-    @rule(data=st.data())
-    def commit_one(self, data: st.DataObject) -> None:
-        self.commit(data.draw(st.sampled_from(sorted(self.open))))
+    @rule(data=st.data(), way=ways)
+    def commit_one(self, data: st.DataObject, way: str) -> None:
+        self.commit(data.draw(st.sampled_from(sorted(self.open))), way)
 
-    def commit(self, number: int) -> None:
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def commit_several(self, data: st.DataObject) -> None:
+        """Begins to commit some transactions, in any order, before the first is over."""
+        numbers = data.draw(st.permutations(sorted(self.open)))
+        taken = [self.open.pop(number) for number in numbers]
+        begun = [(client, transaction.commit_async()) for transaction, client in taken]
+        for client, future in begun:
+            self.check_commit(client, future.result)
+
+    def commit(self, number: int, way: str) -> None:
         transaction, client = self.open.pop(number)
+        if way == "async":
+            self.check_commit(client, transaction.commit_async().result)
+        elif way == "within":
+            self.check_commit(client, lambda _: transaction.commit(timeout=PATIENCE_S))
+        elif way == "at once":
+            self.commit_at_once(transaction, client)
+        else:
+            self.check_commit(client, lambda _: transaction.commit())
+
+    def commit_at_once(self, transaction: Transaction, client: Client) -> None:
+        """Commits with a time limit that is up at once, and checks what is said of the outcome."""
         try:
-            transaction.commit()
+            receipt = transaction.commit(timeout=0)
+        except CommitTimeoutError as error:
+            event(error.known)
+            if error.outcome is not None:
+                self.check_commit(client, error.outcome.result)
+        except (ConflictError, PreconditionError) as error:
+            self.check_failure(client, error)
+        else:
+            self.check_commit(client, lambda _: receipt)
+
+    def check_commit(self, client: Client, commit: Callable[[float], Receipt]) -> None:
+        try:
+            commit(PATIENCE_S)
         except (ConflictError, PreconditionError) as error:
             self.check_failure(client, error)
             return

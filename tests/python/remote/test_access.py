@@ -378,6 +378,20 @@ def _require_present(db: topicdb.Database) -> None:
         tx.require_present("a/none", 1)
 
 
+def _commit_async(db: topicdb.Database) -> None:
+    tx = db.transaction()
+    tx.write("a/tx", 1, b"")
+    tx.commit_async().result(PATIENCE_S)
+
+
+def _give_up(db: topicdb.Database) -> None:
+    core: Any = db._core.begin(0, None, None)
+    core.write("a/tx", 1, b"")
+    core.get("a/tx", 1)  # sends the write
+    core.begin_commit()
+    assert core.give_up() == "not stored"
+
+
 def _delete_in_transaction(db: topicdb.Database) -> None:
     with db.transaction() as tx:
         tx.delete("a/tx")
@@ -574,6 +588,8 @@ TRIES = [
     ),
     Try("begin", _commit, WRITE, OTHER_WRITE),
     Try("transaction.commit", _commit, WRITE, OTHER_WRITE),
+    Try("transaction.commit_each", _commit_async, WRITE, OTHER_WRITE),
+    Try("transaction.give_up", _give_up, {**READ, **WRITE}, {**READ, "write": ["a/y"]}),
     Try("transaction.apply", _write_and_scan, {**READ, **WRITE}, {**READ, "write": ["a/y"]}),
     Try("transaction.get", _get, READ, ONE_TOPIC),
     Try("transaction.commit", _require, READ, ONE_TOPIC),

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from served import Process, serving
+from served import Process, lose_answer, serving
 from support import PATIENCE_S, Child, wait_until
 
 import topicdb
@@ -261,6 +261,84 @@ def test_transactions_read_what_they_write_and_lose_to_others(db: topicdb.Databa
         tx.on_commit(lambda: called.append(1))
     assert called == [1] and db.scan("k/#").count() == 0
     assert db.transact(lambda tx: tx.write("k/a", 2, b""), key="k") is None
+
+
+def test_commits_for_which_nobody_waits_keep_their_order(db: topicdb.Database) -> None:
+    transactions = []
+    for n in range(200):
+        tx = db.transaction(shard=n % 2)
+        tx.write("k/a", n % 2, b"%d" % n)
+        transactions.append(tx)
+    transactions[7].require_present("none", 0)
+    futures = [tx.commit_async() for tx in transactions]
+    assert not any(tx.open for tx in transactions)
+    with pytest.raises(topicdb.PreconditionError) as unmet:
+        futures.pop(7).result(PATIENCE_S)
+    assert unmet.value.failures == [("none", 0, True, None)]
+    assert all(future.result(PATIENCE_S).count == 1 for future in futures)
+    for shard, value in ((0, b"198"), (1, b"199")):
+        with db.transaction(shard=shard) as tx:
+            assert tx.get("k/a", shard) == value
+
+
+def _held(patch: pytest.MonkeyPatch, method: str) -> tuple[threading.Event, threading.Event]:
+    """Lets calls of a method wait; returns the events that one has come, and that they may go."""
+    call, came, go = connection.Connection.call, threading.Event(), threading.Event()
+
+    def wait(self: connection.Connection, name: str, *args: Any, **options: Any) -> Any:
+        if name == method:
+            came.set()
+            assert go.wait(PATIENCE_S)
+        return call(self, name, *args, **options)
+
+    patch.setattr(connection.Connection, "call", wait)
+    return came, go
+
+
+def test_a_commit_on_its_way_to_the_server_can_be_withdrawn(
+    db: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came, go = _held(monkeypatch, "transaction.commit_each")
+    first = db.transaction(shard=0)
+    first.write("a", 1, b"")
+    on_its_way = first.commit_async()
+    assert came.wait(PATIENCE_S)
+    behind = db.transaction(shard=0)
+    behind.write("a", 2, b"")
+    with pytest.raises(topicdb.CommitTimeoutError, match="nothing is stored") as late:
+        behind.commit(timeout=0.01)  # it was not sent
+    assert late.value.known == "not stored" and late.value.outcome is None
+    assert first._core.give_up() == "not stored"  # the server has not begun it
+    go.set()
+    with pytest.raises(topicdb.ClosedError):
+        on_its_way.result(PATIENCE_S)
+    assert db.scan("a").count() == 0
+    with db.transaction(shard=0, commit_timeout=PATIENCE_S) as tx:
+        tx.write("a", 3, b"")
+    assert [m.timestamp for m in db.scan("a")] == [3]
+
+
+def test_what_is_known_is_unknown_if_the_answer_is_lost(
+    db: topicdb.Database, embedded: topicdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_answer(monkeypatch, "transaction.commit_each")
+    tx = db.transaction(shard=0)
+    tx.write("a", 1, b"")
+    with pytest.raises(topicdb.UnavailableError):
+        tx.commit_async().result(PATIENCE_S)
+    assert tx._may_be_stored and embedded.scan("a").count() == 1
+
+
+def test_closing_sends_what_was_begun(server: Any, embedded: topicdb.Database) -> None:
+    db = topicdb.connect(server.url)
+    futures = []
+    for n in range(50):
+        tx = db.transaction(shard=0)
+        tx.write("a", n, b"")
+        futures.append(tx.commit_async())
+    db.close()
+    assert all(future.result(0).count == 1 for future in futures)
+    assert embedded.scan("a").count() == 50
 
 
 def test_a_transaction_that_is_left_holds_up_nobody(

@@ -32,6 +32,7 @@ def run(*files: str) -> None:
         "messages/test_append_scan.py",
         "messages/test_tail.py",
         "messages/test_iterators.py",
+        "messages/test_commit_async.py",
         "mqtt/test_properties.py",
         "follow/test_losses.py",
     ],

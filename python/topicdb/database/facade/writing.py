@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from topicdb import _core
 from topicdb.arguments.filters import one_filter
-from topicdb.arguments.times import TimeLike, time_range_us
+from topicdb.arguments.times import TimeLike, time_range_us, timeout_us
 from topicdb.arguments.wrong_types import check_id, has_arrow
 from topicdb.database.clocks import tell_of_clock
 from topicdb.engine import AppendQueue, Engine
@@ -152,6 +153,7 @@ class Writing:
         shard: int | None = None,
         generation: int | None = None,
         durability: Durability | None = None,
+        commit_timeout: float | timedelta | None = None,
     ) -> Transaction:
         """Begins a transaction on the shard of ``key``, or on ``shard``. Use it in ``with``.
 
@@ -160,6 +162,8 @@ class Writing:
         - ``generation``: reads, deletes and writes only there. By default the transaction reads and
           deletes in all generations and writes to the current one.
         - ``durability``: of its commit; None: the default of ``open``.
+        - ``commit_timeout``: the most seconds that its commit may take, also at the end of
+          ``with``; see ``Transaction.commit``. None: as long as it takes.
 
         Raises ValueError for an unknown shard, NotFoundError for an unknown generation,
         ReadOnlyError if the shard is not open for writing.
@@ -169,7 +173,9 @@ class Writing:
         ...     tx.write("sessions/client-7/visits", 0, str(n + 1).encode())
         """
         home = _shard(self._core.schema["shards"], key, shard)
-        return Transaction(self._core.begin(home, generation, durability))
+        limit_us = timeout_us(commit_timeout, what="commit_timeout")
+        core = self._core.begin(home, generation, durability)
+        return Transaction(core, self._appends, limit_us)
 
     def transact(
         self,
@@ -180,6 +186,7 @@ class Writing:
         generation: int | None = None,
         durability: Durability | None = None,
         retries: int = 10,
+        commit_timeout: float | timedelta | None = None,
     ) -> Result:
         """Runs ``function(tx)`` in a transaction, commits, and returns the function's result.
 
@@ -187,11 +194,17 @@ class Writing:
         random pause. So the function should change nothing but the transaction (see
         ``Transaction.on_commit``). The other arguments are those of ``transaction``.
 
-        Raises ConflictError if the last attempt had a conflict too, and whatever ``function``
-        raises.
+        Raises ConflictError if the last attempt had a conflict too, and whatever ``function`` and
+        ``Transaction.commit`` raise. A CommitTimeoutError ends it: an attempt more could store
+        everything twice.
         """
         begin = partial(
-            self.transaction, key=key, shard=shard, generation=generation, durability=durability
+            self.transaction,
+            key=key,
+            shard=shard,
+            generation=generation,
+            durability=durability,
+            commit_timeout=commit_timeout,
         )
         return transact(begin, function, retries=retries)
 

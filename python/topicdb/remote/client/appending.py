@@ -17,7 +17,9 @@ from topicdb import _core
 from topicdb.database.completions import fulfil
 from topicdb.errors import UnavailableError
 from topicdb.follow.waiting import wait_for
+from topicdb.remote.client.committing import Committer
 from topicdb.remote.client.connection import Connection
+from topicdb.remote.client.reading import RemoteTransaction
 from topicdb.remote.errors import unpacked
 from topicdb.remote.records import record_of
 from topicdb.remote.server.incoming import BATCHES_MAX, COLUMNS, check_size
@@ -168,7 +170,7 @@ class Appender:
     """Sends appends one after the other, without keeping the caller waiting. Thread-safe.
 
     The database that ``topicdb.connect`` returns owns it. Its thread begins with the first append,
-    and ends when none came for a while.
+    and ends when none came for a while. Commits go through a queue of their own.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -180,6 +182,13 @@ class Appender:
         self._bytes = 0
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._commits = Committer(connection)
+
+    def commit(
+        self, transaction: RemoteTransaction, *, urgent: bool = False, room_us: int | None = None
+    ) -> Future[Receipt] | None:
+        """Begins to commit a transaction, as ``AppendQueue.commit`` says."""
+        return self._commits.commit(transaction, urgent=urgent, room_us=room_us)
 
     def start(
         self,
@@ -222,6 +231,7 @@ class Appender:
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        self._commits.close()
 
     def close_engine(self) -> None:
         """Waits until everything that is queued is sent, and closes the connection."""

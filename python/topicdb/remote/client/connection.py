@@ -279,6 +279,7 @@ class Lease:
 
     def __init__(self, connection: Connection, options: flight.FlightCallOptions) -> None:
         self.connection = connection
+        self._id = connection.id
         self._options = options
         self._ping_options = connection.options_for(connection.id, PING_TIMEOUT_S)
         self._readers: set[Stream] = set()
@@ -294,11 +295,14 @@ class Lease:
         for target, name in ((self._wait, "topicdb-connection"), (self._tell, "topicdb-pings")):
             threading.Thread(target=target, name=name, daemon=True).start()
 
-    def call(self, method: str, *args: Any) -> Any:
+    def call(self, method: str, *args: Any, timeout: float | None = None) -> Any:
         """Returns the result of ``Connection.call``; raises ``why()`` if the lease has ended."""
         if self.lost:
             raise self.why()
-        return self.connection.call(method, *args, options=self._options)
+        options = self._options
+        if timeout is not None:
+            options = self.connection.options_for(self._id, timeout)
+        return self.connection.call(method, *args, options=options)
 
     def read(self, method: str, *args: Any) -> Stream:
         """Returns a stream of messages as ``Connection.read`` does."""
@@ -446,6 +450,11 @@ class RemoteHandle:
         """Notes that the server has ended it."""
         self._over = True
         self._finalizer.detach()
+
+    def leave(self) -> None:
+        """Has it ended at the server soon; does not wait for that."""
+        self._over = True
+        self._finalizer()
 
     def close(self) -> None:
         """Ends it at the server. May be repeated.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -12,9 +13,10 @@ from topicdb.arguments.times import TIMESTAMP_MAX
 from topicdb.remote.client.connection import Connection, Lease, RemoteHandle, wait_slices
 from topicdb.remote.records import record_of
 from topicdb.remote.wire import batch_of, in_form
-from topicdb.types import Receipt
+from topicdb.types import CommitKnown, Receipt
 
 WAIT_SLICE_US = 500_000
+GIVE_UP_TIMEOUT_S = 1.0
 CHANGES_BYTES_MAX = 4 << 20
 CHANGES_JSON_BYTES_MAX = 1 << 20
 JSON_BYTES_OF_CHANGE = 150  # at most, without the topic
@@ -141,6 +143,14 @@ class RemoteWatch:
         self._handle.close()
 
 
+class Changes(NamedTuple):
+    """Changes of a transaction that were not sent yet, and how much they are."""
+
+    items: list[Any]
+    bytes: int
+    json_bytes: int
+
+
 class RemoteTransaction:
     """A transaction at the server, used as ``_core.Transaction`` is.
 
@@ -154,6 +164,9 @@ class RemoteTransaction:
         self._changes: list[Any] = []
         self._bytes = 0
         self._json_bytes = 0
+        self._committing = False  # whether a commit was begun for which no caller waits
+        self.withdraw: Callable[[], bool] = _never
+        """Takes such a commit back before it is sent, and returns whether it did."""
 
     def write(
         self,
@@ -206,10 +219,11 @@ class RemoteTransaction:
 
     def _flush(self) -> None:
         if self._changes:
-            self._call("transaction.apply", self._taken())
+            self._call("transaction.apply", self._taken().items)
 
-    def _taken(self) -> list[Any]:
-        changes, self._changes, self._bytes, self._json_bytes = self._changes, [], 0, 0
+    def _taken(self) -> Changes:
+        changes = Changes(self._changes, self._bytes, self._json_bytes)
+        self._changes, self._bytes, self._json_bytes = [], 0, 0
         return changes
 
     def _call(self, method: str, changes: list[Any], *args: Any) -> Any:
@@ -224,7 +238,8 @@ class RemoteTransaction:
     def get(self, topic: str, timestamp: int) -> bytes | None:
         """Returns the value of a message, or None if there is none."""
         _core.check_topic(topic)  # here, since an error of the server ends the transaction
-        value: bytes | None = self._call("transaction.get", self._taken(), topic, timestamp)
+        changes = self._taken().items
+        value: bytes | None = self._call("transaction.get", changes, topic, timestamp)
         return value
 
     def scan(self, filter: str, start: int | None, end: int | None) -> RemoteScan:
@@ -237,7 +252,7 @@ class RemoteTransaction:
     def commit(self) -> Receipt:
         """Applies everything or nothing, and returns the receipt."""
         self._check_open()
-        changes = self._taken()
+        changes = self._taken().items
         try:
             return record_of(Receipt, self._handle.call("transaction.commit", changes))
         except _core.QuotaError:
@@ -246,24 +261,70 @@ class RemoteTransaction:
         finally:
             self._handle.ended()
 
+    def begin_commit(self) -> Changes:
+        """Ends the transaction for its user, and returns the changes that the commit takes along.
+
+        The caller sends them, and calls ``ended`` when the server has answered.
+        """
+        self._check_open()
+        self._committing = True
+        return self._taken()
+
+    def give_up(self) -> CommitKnown:
+        """Withdraws a commit that was begun if it is not being applied, here or at the server."""
+        if not self._committing:
+            self.rollback()
+            return "not stored"
+        if self.withdraw():
+            return "not stored"
+        try:
+            known: CommitKnown = self.lease.call(
+                "transaction.give_up", self.number, timeout=GIVE_UP_TIMEOUT_S
+            )
+        except _core.Error:
+            return "unknown"  # it is over by now, or the server cannot be asked
+        return known
+
+    def leave(self) -> None:
+        """Has it rolled back at the server soon; does not wait for that."""
+        self._handle.leave()
+
+    def ended(self) -> None:
+        """Notes that the server has ended it."""
+        self._handle.ended()
+
     def rollback(self) -> None:
-        """Forgets the transaction. May be repeated."""
-        if self._handle.lease.connection.is_forked:
+        """Forgets the transaction, unless a commit was begun. May be repeated."""
+        if self._handle.lease.connection.is_forked or self._committing:
             return
         self._changes = []
         self._handle.close()
 
     def _check_open(self) -> None:
         self._handle.lease.connection.check_open()
-        if self._handle.over:
+        if self._committing or self._handle.over:
             raise _core.ClosedError("the transaction is over, or its connection broke")
+
+    @property
+    def lease(self) -> Lease:
+        """Returns the lease to which it belongs."""
+        return self._handle.lease
+
+    @property
+    def number(self) -> int:
+        """Returns its number at the server."""
+        return self._handle.number
 
     @property
     def open(self) -> bool:
         """Returns whether it is neither committed nor rolled back, and its connection holds."""
-        return not self._handle.over
+        return not self._committing and not self._handle.over
 
     @property
     def shard(self) -> int:
         """Returns the shard in which it reads and writes."""
         return self._shard
+
+
+def _never() -> bool:
+    return False

@@ -106,7 +106,7 @@ class Service:
             "last": self._last,
             "scan_slices": self._scan_slices,
         }
-        transactions = TransactionCalls(self._core, limits)
+        transactions = TransactionCalls(self._core, database._appends, limits)
         self._calls.update(transactions.calls)
         self._reads.update(transactions.reads)
 

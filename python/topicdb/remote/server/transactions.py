@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from topicdb import _core
-from topicdb.engine import Engine, ScanCursor
+from topicdb.engine import AppendQueue, Engine, ScanCursor
 from topicdb.remote.server.handles import Caller, Limits
 from topicdb.remote.server.memory import Charge
 from topicdb.remote.server.objects import Transaction
+from topicdb.remote.server.outcomes import outcome_of, told
+from topicdb.types import Receipt
 
 
 class TransactionCalls:
@@ -18,14 +21,17 @@ class TransactionCalls:
     The service owns it, and adds ``calls`` and ``reads`` to its own.
     """
 
-    def __init__(self, core: Engine, limits: Limits) -> None:
+    def __init__(self, core: Engine, queue: AppendQueue, limits: Limits) -> None:
         self._core = core
+        self._queue = queue
         self._limits = limits
         self.calls: dict[str, Callable[..., Any]] = {
             "begin": self._begin,
             "transaction.get": self._get,
             "transaction.apply": self._apply,
             "transaction.commit": self._commit,
+            "transaction.commit_each": self._commit_each,
+            "transaction.give_up": self._give_up,
         }
         self.reads: dict[str, Callable[..., Any]] = {"transaction.scan": self._scan}
 
@@ -58,6 +64,40 @@ class TransactionCalls:
             return self._changed(caller, number, changes).core.commit()
         finally:
             caller.client.drop(number)
+
+    def _commit_each(self, caller: Caller, commits: list[list[Any]]) -> list[tuple[int, bool, Any]]:
+        """Commits several transactions, and returns the outcome of each.
+
+        Each of ``commits`` is the number of a transaction and its last changes. An outcome is the
+        place in the list, whether it failed, and the error or the receipt.
+        """
+        if not isinstance(commits, list) or not all(map(_is_commit, commits)):
+            raise ValueError("transaction.commit_each: expected numbers and lists of changes")
+        try:
+            begun = [self._begun(caller, *one) for one in commits]
+            return [told(place, outcome_of(one)) for place, one in enumerate(begun)]
+        finally:
+            for number, *_ in commits:
+                caller.client.drop(number)
+
+    def _begun(
+        self, caller: Caller, number: int, changes: list[Any]
+    ) -> Future[Receipt] | Exception:
+        try:
+            transaction = self._changed(caller, number, changes)
+            begun = self._queue.commit(transaction.core, urgent=True)  # clients gather them
+        except Exception as error:  # it does not keep the others from being committed
+            return error
+        assert begun is not None  # it waits for room
+        return begun
+
+    def _give_up(self, caller: Caller, number: int) -> str:
+        return caller.client.get(number, Transaction).core.give_up()
+
+
+def _is_commit(value: Any) -> bool:
+    """Returns whether a value is a number and a list of changes."""
+    return isinstance(value, list) and [type(part) for part in value] == [int, list]
 
 
 def _topic(topic: Any) -> str:
