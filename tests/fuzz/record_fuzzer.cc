@@ -197,6 +197,8 @@ void Run(std::string_view input) {
       return CheckToken<Stream>(CloseRecord(std::string(input)));
     case FuzzRecord::kIterator:
       return CheckToken<Iterator>(CloseRecord(std::string(input)));
+    case FuzzRecord::kScanIterator:
+      return CheckToken<ScanIterator>(CloseRecord(std::string(input)));
     case FuzzRecord::kIdentity:
       return CheckRecord<meta::Identity>(input);
     case FuzzRecord::kCommitState:

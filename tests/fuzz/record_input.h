@@ -21,8 +21,9 @@ enum class FuzzRecord : std::uint8_t {
   kSampleLevel,
   kSuffix,    // of a skipstream key
   kValue,     // of a skipstream message
-  kEnvelope,  // a value with properties; the fuzzer adds its checksum
+  kEnvelope,  // a value with properties; the fuzzer adds its checksum, here and in the next
+  kScanIterator,
 };
-inline constexpr std::uint8_t kFuzzRecords = 16;
+inline constexpr std::uint8_t kFuzzRecords = 17;
 
 }  // namespace topicdb

@@ -120,6 +120,18 @@ class Database {
   // kNotFound if the slab of the stream is gone.
   Result<Page> Next(const Iterator& iterator, const PageLimits& limits,
                     const InterruptCheck& interrupted = nullptr) const;
+  // Returns an iterator at the start of a scan in steps: of the messages in the range that match
+  // any of the filters, as they are at this moment. It gives each of them once, in the order of
+  // ScanOrder::kStream, however long the scan takes and whichever process goes on with it. It
+  // leaves out later commits, and what was deleted or replaced before it comes there.
+  Result<ScanIterator> NewScanIterator(const std::vector<Filter>& filters,
+                                       const TimeRange& range) const;
+  // Reads on from `iterator`: messages of one shard, at least one unless it comes to the end or to
+  // a loss. Returns kNotFound if a shard is not open here, or if the generation that it was reading
+  // was merged with others (keep_last). Returns kInvalidArgument if this handle does not see all
+  // commits of the scan yet (Refresh).
+  Result<ScanPage> Next(const ScanIterator& iterator, const PageLimits& limits,
+                        const InterruptCheck& interrupted = nullptr) const;
   // Reads the messages that match any of the filters, each once.
   Result<std::unique_ptr<Scan>> NewScan(const std::vector<Filter>& filters,
                                         const ScanOptions& options) const;

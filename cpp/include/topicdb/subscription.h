@@ -16,6 +16,7 @@
 #include "topicdb/message.h"
 #include "topicdb/status.h"
 #include "topicdb/types/numbers.h"
+#include "topicdb/types/read.h"
 
 namespace topicdb {
 
@@ -49,15 +50,6 @@ struct SubscribeWindow {
 struct PlacedMessages {
   std::shared_ptr<const Batch> batch;  // with serials
   std::vector<std::uint32_t> rows;     // the number of each message in its commit
-};
-
-// A generation that was dropped before the subscription had delivered its messages.
-struct Loss {
-  std::uint32_t shard = 0;
-  std::string retention_class;
-  Generation generation;
-  Serial serial;               // of the commit that dropped it
-  std::uint64_t messages = 0;  // that were not delivered, at most
 };
 
 // What Next gives: messages of one shard, or a loss.

@@ -6,6 +6,7 @@
 
 #include "rocks/rocks_compat.h"
 #include "store/cursor/scan_impl.h"
+#include "store/cursor/scan_steps.h"
 #include "store/cursor/stream_watch_impl.h"
 #include "store/cursor/tail_impl.h"
 #include "store/database/create.h"
@@ -26,12 +27,6 @@ constexpr std::size_t kPageMemoryBytes = std::size_t{32} << 20;
 bool WasReadOnly(const ShardView& view, const SlabId& slab) {
   const SlabView* const found = view.Find(slab);
   return found != nullptr && found->read_only;
-}
-
-Status CheckIsHere(const DatabaseId& asked, const DatabaseImpl& impl, const char* what) {
-  if (asked == impl.environment().database) return Status::Ok();
-  return NotFound(std::string(what) + " belongs to another database than " +
-                  impl.environment().database_path);
 }
 
 Result<ShardMoment> FindMoment(const DatabaseImpl& impl, std::uint32_t index) {
@@ -124,7 +119,7 @@ Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRa
 Result<Iterator> Database::NewIterator(const Stream& stream, const Filter& filter,
                                        const TimeRange& range) const {
   TOPICDB_ENTER(impl_);
-  TOPICDB_RETURN_IF_ERROR(CheckIsHere(stream.database, *impl_, "this stream"));
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckIsHere(stream.database, "this stream"));
   TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, FindMoment(*impl_, stream.slab.shard));
   bool read_only = false;
   TOPICDB_RETURN_IF_ERROR(
@@ -142,7 +137,7 @@ Result<Iterator> Database::NewIterator(const Stream& stream, const Filter& filte
 Result<Page> Database::Next(const Iterator& iterator, const PageLimits& limits,
                             const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(impl_);
-  TOPICDB_RETURN_IF_ERROR(CheckIsHere(iterator.database, *impl_, "this iterator"));
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckIsHere(iterator.database, "this iterator"));
   TOPICDB_ASSIGN_OR_RETURN(const Filter filter, Filter::Parse(iterator.filter));
   TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, FindMoment(*impl_, iterator.slab.shard));
   bool read_only = false;
@@ -185,13 +180,31 @@ Result<Page> Database::Next(const Iterator& iterator, const PageLimits& limits,
   return page;
 }
 
+Result<ScanIterator> Database::NewScanIterator(const std::vector<Filter>& filters,
+                                               const TimeRange& range) const {
+  TOPICDB_ENTER(impl_);
+  if (filters.empty()) return InvalidArgument("filter: at least one filter is needed");
+  const std::vector<ShardMoment> moments = impl_->shards().WholeMoments();
+  return BeginScan(impl_->environment().database, moments, filters, range);
+}
+
+// A scan in steps hides no job that other shards have yet to apply: its commits would be neither in
+// the scan nor behind it, for a reader that goes on with later commits.
+Result<ScanPage> Database::Next(const ScanIterator& iterator, const PageLimits& limits,
+                                const InterruptCheck& interrupted) const {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(impl_->CheckIsHere(iterator.database, "this scan"));
+  ScanSteps steps(impl_->environment(), impl_->shards().WholeMoments(), limits, interrupted);
+  return steps.Read(iterator);
+}
+
 Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filters,
                                                 const ScanOptions& options) const {
   TOPICDB_ENTER(impl_);
   std::vector<ShardMoment> moments = impl_->shards().Moments();
   if (options.streams.has_value()) {
     for (const Stream& stream : *options.streams) {
-      TOPICDB_RETURN_IF_ERROR(CheckIsHere(stream.database, *impl_, "a stream"));
+      TOPICDB_RETURN_IF_ERROR(impl_->CheckIsHere(stream.database, "a stream"));
       TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, FindMoment(*impl_, stream.slab.shard));
       if (moment.view->Find(stream.slab) == nullptr) {
         return NotFound(DescribeSlab(stream.slab, stream.retention_class) +

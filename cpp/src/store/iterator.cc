@@ -4,8 +4,9 @@
 
 #include "base/bytes/checked_record.h"
 #include "base/bytes/coding.h"
+#include "topicdb/topic.h"
 
-// docs/format.md, "Streams and iterators".
+// docs/format.md, "Streams, iterators, and scans in steps".
 namespace topicdb {
 
 namespace {
@@ -13,6 +14,7 @@ namespace {
 // DO NOT CHANGE THESE VALUES: users store these bytes. Zero is no version.
 constexpr std::uint8_t kStreamVersion = 0x11;
 constexpr std::uint8_t kIteratorVersion = 0x21;
+constexpr std::uint8_t kScanVersion = 0x31;
 
 std::string Begin(std::uint8_t version, const DatabaseId& database, const SlabId& slab,
                   StreamId stream) {
@@ -70,6 +72,91 @@ bool ReadPosition(Decoder* decoder, Position* position) {
   return ok && decoder->ok();
 }
 
+void AppendPosition(std::string* bytes, const Position& position) {
+  AppendLittle<std::uint8_t>(bytes, static_cast<std::uint8_t>(position.kind));
+  AppendVarint(bytes, static_cast<std::uint64_t>(position.timestamp));
+  if (position.kind == Position::Kind::kAfterMessage) {
+    AppendVarint(bytes, position.serial.value());
+    AppendVarint(bytes, position.index);
+  } else if (position.kind == Position::Kind::kAfterKey) {
+    AppendPrefixed(bytes, position.words);
+  }
+}
+
+void AppendEnd(std::string* bytes, const std::optional<std::int64_t>& end) {
+  AppendVarint(bytes, end.has_value() ? 1 : 0);
+  if (end.has_value()) AppendVarint(bytes, static_cast<std::uint64_t>(*end));
+}
+
+bool ReadEnd(Decoder* decoder, std::optional<std::int64_t>* end) {
+  const std::uint64_t bounded = decoder->Varint();
+  if (bounded == 1) *end = static_cast<std::int64_t>(decoder->Varint());
+  return decoder->ok() && bounded <= 1 && end->value_or(0) >= 0;
+}
+
+void AppendClasses(std::string* bytes, const ScanShard& shard) {
+  AppendVarint(bytes, shard.classes.size());
+  for (const ScanProgress& progress : shard.classes) {
+    AppendVarint(bytes, progress.retention_class.value());
+    AppendVarint(bytes, progress.next.value());
+    AppendVarint(bytes, progress.last.value());
+    AppendVarint(bytes, progress.read.value());
+  }
+}
+
+// Reads the classes of a shard, which must be in ascending order.
+bool ReadClasses(Decoder* decoder, ScanShard* shard) {
+  const std::uint64_t count = decoder->Varint();
+  bool ok = decoder->ok() && count <= decoder->rest().size();
+  for (std::uint64_t i = 0; ok && i < count; ++i) {
+    ScanProgress progress;
+    progress.retention_class = RetentionClassId{ReadU32(decoder, &ok)};
+    progress.next = Generation{ReadU32(decoder, &ok)};
+    progress.last = Generation{ReadU32(decoder, &ok)};
+    progress.read = Serial{decoder->Varint()};
+    ok = ok && decoder->ok() && progress.next != Generation{} && progress.last != Generation{} &&
+         (shard->classes.empty() ||
+          shard->classes.back().retention_class < progress.retention_class);
+    shard->classes.push_back(progress);
+  }
+  return ok;
+}
+
+// Reads the shards, which must be in ascending order, and the classes of those to read.
+bool ReadShards(Decoder* decoder, ScanIterator* iterator) {
+  const std::uint64_t count = decoder->Varint();
+  bool ok = decoder->ok() && count > 0 && count <= decoder->rest().size();
+  for (std::uint64_t i = 0; ok && i < count; ++i) {
+    ScanShard shard;
+    shard.shard = ReadU32(decoder, &ok);
+    shard.until = Serial{decoder->Varint()};
+    ok = ok && decoder->ok() &&
+         (iterator->shards.empty() || iterator->shards.back().shard < shard.shard);
+    iterator->shards.push_back(std::move(shard));
+  }
+  iterator->in_shard = ReadU32(decoder, &ok);
+  ok = ok && decoder->ok() && iterator->in_shard <= iterator->shards.size();
+  for (std::size_t i = iterator->in_shard; ok && i < iterator->shards.size(); ++i) {
+    ok = ReadClasses(decoder, &iterator->shards[i]);
+  }
+  return ok;
+}
+
+bool ReadScanPlace(Decoder* decoder, ScanIterator* iterator) {
+  const std::uint64_t has_place = decoder->Varint();
+  if (!decoder->ok() || has_place > 1) return false;
+  if (has_place == 0) return true;
+  ScanPlace place;
+  bool ok = true;
+  place.in_class = ReadU32(decoder, &ok);
+  place.stream = StreamId{ReadU32(decoder, &ok)};
+  ok = ok && decoder->ok() &&
+       place.in_class < iterator->shards[iterator->in_shard].classes.size() &&
+       ReadPosition(decoder, &place.position);
+  iterator->place = std::move(place);
+  return ok;
+}
+
 }  // namespace
 
 std::string Stream::Encode() const {
@@ -92,16 +179,8 @@ Result<Stream> Stream::Decode(std::string_view bytes) {
 std::string Iterator::Encode() const {
   std::string bytes = Begin(kIteratorVersion, database, slab, stream);
   AppendPrefixed(&bytes, filter);
-  AppendVarint(&bytes, end.has_value() ? 1 : 0);
-  if (end.has_value()) AppendVarint(&bytes, static_cast<std::uint64_t>(*end));
-  AppendLittle<std::uint8_t>(&bytes, static_cast<std::uint8_t>(position.kind));
-  AppendVarint(&bytes, static_cast<std::uint64_t>(position.timestamp));
-  if (position.kind == Position::Kind::kAfterMessage) {
-    AppendVarint(&bytes, position.serial.value());
-    AppendVarint(&bytes, position.index);
-  } else if (position.kind == Position::Kind::kAfterKey) {
-    AppendPrefixed(&bytes, position.words);
-  }
+  AppendEnd(&bytes, end);
+  AppendPosition(&bytes, position);
   return CloseRecord(std::move(bytes));
 }
 
@@ -111,13 +190,57 @@ Result<Iterator> Iterator::Decode(std::string_view bytes) {
   Iterator iterator;
   if (!ReadPlace(&decoder, &iterator.database, &iterator.slab, &iterator.stream)) return fault;
   iterator.filter = decoder.Prefixed();
-  const std::uint64_t bounded = decoder.Varint();
-  if (bounded > 1) return fault;
-  if (bounded == 1) {
-    iterator.end = static_cast<std::int64_t>(decoder.Varint());
-    if (*iterator.end < 0) return fault;
-  }
+  if (!ReadEnd(&decoder, &iterator.end)) return fault;
   if (!ReadPosition(&decoder, &iterator.position) || !decoder.Finished()) return fault;
+  return iterator;
+}
+
+std::string ScanIterator::Encode() const {
+  std::string bytes(1, static_cast<char>(kScanVersion));
+  bytes.append(database.begin(), database.end());
+  AppendVarint(&bytes, filters.size());
+  for (const std::string& filter : filters) AppendPrefixed(&bytes, filter);
+  AppendVarint(&bytes, static_cast<std::uint64_t>(start));
+  AppendEnd(&bytes, end);
+  AppendVarint(&bytes, shards.size());
+  for (const ScanShard& shard : shards) {
+    AppendVarint(&bytes, shard.shard);
+    AppendVarint(&bytes, shard.until.value());
+  }
+  AppendVarint(&bytes, in_shard);
+  if (at_end()) return CloseRecord(std::move(bytes));
+  for (std::size_t i = in_shard; i < shards.size(); ++i) AppendClasses(&bytes, shards[i]);
+  AppendVarint(&bytes, counted.value());
+  AppendVarint(&bytes, place.has_value() ? 1 : 0);
+  if (place.has_value()) {
+    AppendVarint(&bytes, place->in_class);
+    AppendVarint(&bytes, place->stream.value());
+    AppendPosition(&bytes, place->position);
+  }
+  return CloseRecord(std::move(bytes));
+}
+
+Result<ScanIterator> ScanIterator::Decode(std::string_view bytes) {
+  const Status fault = Corruption("these bytes are no saved scan");
+  Decoder decoder(FieldsOf(bytes, kScanVersion));
+  ScanIterator iterator;
+  const std::string_view id = decoder.Bytes(iterator.database.size());
+  std::copy(id.begin(), id.end(), iterator.database.begin());
+  const std::uint64_t filters = decoder.Varint();
+  if (!decoder.ok() || filters > decoder.rest().size()) return fault;
+  for (std::uint64_t i = 0; i < filters; ++i) {
+    const std::string_view text = decoder.Prefixed();
+    if (!decoder.ok() || !Filter::Parse(text).ok()) return fault;
+    iterator.filters.emplace_back(text);
+  }
+  iterator.start = static_cast<std::int64_t>(decoder.Varint());
+  if (iterator.start < 0 || !ReadEnd(&decoder, &iterator.end)) return fault;
+  if (!ReadShards(&decoder, &iterator)) return fault;
+  if (!iterator.at_end()) {
+    iterator.counted = Serial{decoder.Varint()};
+    if (!ReadScanPlace(&decoder, &iterator)) return fault;
+  }
+  if (!decoder.Finished()) return fault;
   return iterator;
 }
 

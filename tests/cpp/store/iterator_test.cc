@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "every_damage.h"
+#include "hex.h"
 
 namespace topicdb {
 namespace {
@@ -48,6 +49,84 @@ TEST(Stream, RoundTripsAndNoticesDamage) {
     EXPECT_EQ(Stream::Decode(bytes).status().code(), Code::kCorruption);
   });
   EXPECT_FALSE(Iterator::Decode(stream.Encode()).ok());
+}
+
+// The scan of two shards, in the second one of them.
+ScanIterator ExampleScan() {
+  ScanIterator iterator;
+  iterator.database.fill(9);
+  iterator.filters = {"a/+", "b"};
+  iterator.start = 5;
+  iterator.end = 99;
+  iterator.shards = {{0, Serial{7}, {}},
+                     {3,
+                      Serial{1ULL << 33},
+                      {{RetentionClassId{1}, Generation{4}, Generation{6}, Serial{300}},
+                       {RetentionClassId{2}, Generation{1}, Generation{1}, kNoSerial}}}};
+  iterator.in_shard = 1;
+  iterator.counted = Serial{(1ULL << 33) + 2};
+  iterator.place =
+      ScanPlace{0, kNoStream, {Position::Kind::kAfterMessage, 8, Serial{301}, 2, {}}};
+  return iterator;
+}
+
+// Of every topic, at its end.
+ScanIterator ScanAtEnd() {
+  ScanIterator iterator;
+  iterator.database.fill(9);
+  iterator.shards = {{0, Serial{7}, {}}};
+  iterator.in_shard = 1;
+  return iterator;
+}
+
+TEST(ScanIterator, RoundTripsAndNoticesDamage) {
+  ScanIterator before_a_slab = ExampleScan();
+  before_a_slab.place.reset();
+  ScanIterator in_a_stream = ExampleScan();
+  in_a_stream.place = ScanPlace{1, StreamId{12}, {Position::Kind::kAfterKey, 0, {}, 0, "a"}};
+  ScanIterator in_the_first = ExampleScan();
+  in_the_first.in_shard = 0;
+  in_the_first.place.reset();
+  for (const ScanIterator& iterator :
+       {ExampleScan(), before_a_slab, in_a_stream, in_the_first, ScanAtEnd()}) {
+    EXPECT_EQ(ScanIterator::Decode(iterator.Encode()).value(), iterator);
+    ForEachDamage(iterator.Encode(), [](const std::string& bytes) {
+      EXPECT_EQ(ScanIterator::Decode(bytes).status().code(), Code::kCorruption);
+    });
+  }
+}
+
+TEST(ScanIterator, TheStoredFormNeverChanges) {
+  const std::string golden =
+      "31090909090909090909090909090909090203612f2b01620501630200070380808080200102010406ac02020101"
+      "0082808080200100000208ad020226c6430d";
+  EXPECT_EQ(ToHex(ExampleScan().Encode()), golden);
+  EXPECT_EQ(ScanIterator::Decode(FromHex(golden)).value(), ExampleScan());
+  const std::string at_end = "310909090909090909090909090909090900000001000701000cb738";
+  EXPECT_EQ(ToHex(ScanAtEnd().Encode()), at_end);
+  EXPECT_TRUE(ScanIterator::Decode(FromHex(at_end))->at_end());
+}
+
+TEST(ScanIterator, RefusesWhatNoScanCanBe) {
+  const auto refused = [](auto change) {
+    ScanIterator iterator = ExampleScan();
+    change(&iterator);
+    return ScanIterator::Decode(iterator.Encode()).status().code() == Code::kCorruption;
+  };
+  EXPECT_TRUE(refused([](ScanIterator* scan) { scan->filters = {"a/#/b"}; }));
+  EXPECT_TRUE(refused([](ScanIterator* scan) { scan->start = -1; }));
+  EXPECT_TRUE(refused([](ScanIterator* scan) { scan->end = -1; }));
+  EXPECT_TRUE(refused([](ScanIterator* scan) { scan->shards[0].shard = 3; })) << "twice";
+  EXPECT_TRUE(refused([](ScanIterator* scan) {
+    std::swap(scan->shards[1].classes[0], scan->shards[1].classes[1]);
+  }));
+  EXPECT_TRUE(refused([](ScanIterator* scan) { scan->place->in_class = 2; }));
+  EXPECT_TRUE(refused([](ScanIterator* scan) { scan->shards[1].classes[0].next = {}; }));
+  EXPECT_TRUE(refused([](ScanIterator* scan) { scan->shards.clear(); scan->in_shard = 0; }));
+  EXPECT_TRUE(refused([](ScanIterator* scan) { scan->in_shard = 3; }));
+  EXPECT_FALSE(refused([](ScanIterator*) {}));
+  EXPECT_FALSE(ScanIterator::Decode(ExampleIterator({}).Encode()).ok());
+  EXPECT_FALSE(Iterator::Decode(ExampleScan().Encode()).ok());
 }
 
 }  // namespace

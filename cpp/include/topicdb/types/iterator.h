@@ -100,4 +100,53 @@ struct Iterator {
   static Result<Iterator> Decode(std::string_view bytes);
 };
 
+// What a scan in steps has read of one class in one shard.
+struct ScanProgress {
+  RetentionClassId retention_class;
+  Generation next;  // the generation that it reads or comes to; what is before was read
+  Generation last;  // the current one when the scan began
+  Serial read;      // the generations before `next` have messages of commits up to this one
+  auto operator<=>(const ScanProgress&) const = default;
+};
+
+// A shard as a scan in steps reads it.
+struct ScanShard {
+  std::uint32_t shard = 0;
+  Serial until;  // messages of later commits are not part of the scan
+  // By class, those that had messages when the scan began. Empty once the shard was read.
+  std::vector<ScanProgress> classes;
+  auto operator<=>(const ScanShard&) const = default;
+};
+
+// Where a scan in steps is within a slab.
+struct ScanPlace {
+  std::uint32_t in_class = 0;   // index of the slab's class in ScanShard::classes
+  StreamId stream = kNoStream;  // kNoStream: the slab is read as one stream
+  Position position;
+  auto operator<=>(const ScanPlace&) const = default;
+};
+
+// Where a scan in steps continues: all streams of some filters as they were at one moment, in the
+// order of ScanOrder::kStream. No method of the database changes one: Database::Next returns a new
+// one.
+struct ScanIterator {
+  DatabaseId database{};
+  std::vector<std::string> filters;  // a message must match any of them; empty: every message
+  std::int64_t start = 0;
+  std::optional<std::int64_t> end;  // exclusive
+  std::vector<ScanShard> shards;    // by number; at least one
+  std::uint32_t in_shard = 0;       // index of the shard that is read; shards.size(): the end
+  Serial counted;                   // drops in this shard up to this commit were told, or are none
+  std::optional<ScanPlace> place;   // absent: before the next slab of the shard
+
+  auto operator<=>(const ScanIterator&) const = default;
+
+  bool at_end() const { return in_shard == shards.size(); }
+  // Returns the stored form, which has a checksum and which later versions can read. docs/format.md
+  // draws it.
+  std::string Encode() const;
+  // Decodes a stored form. Returns kCorruption if the bytes are not one.
+  static Result<ScanIterator> Decode(std::string_view bytes);
+};
+
 }  // namespace topicdb

@@ -91,6 +91,25 @@ struct Explanation {
   ReadCounters counters;
 };
 
+// A generation that was dropped before a reader had its messages.
+struct Loss {
+  std::uint32_t shard = 0;
+  std::string retention_class;
+  Generation generation;
+  Serial serial;               // of the commit that dropped it
+  std::uint64_t messages = 0;  // that the reader was not given, at most
+};
+
+// The messages that Database::Next has read of a scan in steps.
+struct ScanPage {
+  ScanIterator iterator;  // continues after this page
+  std::shared_ptr<const Batch> batch;
+  bool end_of_scan = false;  // if true, everything was read
+  // If this is there, the batch is empty: these messages are lost, and the iterator continues
+  // behind them.
+  std::optional<Loss> loss;
+};
+
 // The messages that Database::Next has read.
 struct Page {
   Iterator iterator;  // continues after this page

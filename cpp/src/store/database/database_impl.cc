@@ -86,6 +86,12 @@ Status DatabaseImpl::CheckKeepsLog() const {
                          "', which keeps no commit log; 'columnar' does");
 }
 
+Status DatabaseImpl::CheckIsHere(const DatabaseId& asked, const char* what) const {
+  if (asked == environment_->database) return Status::Ok();
+  return NotFound(std::string(what) + " belongs to another database than " +
+                  environment_->database_path);
+}
+
 void DatabaseImpl::Register(ViewHolder* holder) {
   const MutexLock lock(holders_mutex_);
   holders_.insert(holder);

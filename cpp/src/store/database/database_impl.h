@@ -75,6 +75,8 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   Status Refresh();
   // Returns kInvalidArgument if the layout has no commit log.
   Status CheckKeepsLog() const;
+  // Returns kNotFound unless `asked` is this database. The error names `what` was asked with.
+  Status CheckIsHere(const DatabaseId& asked, const char* what) const;
 
   // Scans and transactions register here, so that Close can have them release what belongs to the
   // shards.

@@ -15,6 +15,9 @@ using Count = meta::DropRecord::Count;
 // A summary tells at most this many structures apart. If a slab has more, it tells none apart.
 constexpr std::size_t kPartsMax = 64;
 constexpr std::size_t kCountsMax = 64;  // of a part
+// From 2 to this many counts of a part stand for one commit each. Any other number of counts may
+// stand for several commits each, which follow each other.
+constexpr std::size_t kExactCountsMax = kCountsMax / 2;
 // If there are more blocks, a summary does not read their messages. It counts what their pages say,
 // and takes their last commits.
 constexpr std::size_t kBlocksRead = 64;
@@ -33,19 +36,29 @@ class Summary {
     const std::vector<ReadRequest> requests{std::move(request)};
     TOPICDB_ASSIGN_OR_RETURN(const std::vector<BlockInfo> blocks, ListBlocks(source_, requests));
     std::map<Serial, std::uint64_t> counts;
+    bool by_block = false;
     for (const BlockInfo& block : blocks) {
       const bool is_paged = block.sealed || block.staged;  // or it does not tell its streams apart
       if (is_paged && blocks.size() > kBlocksRead) {
         counts[block.last_serial] += block.size.messages;
+        by_block = true;
         continue;
       }
       TOPICDB_ASSIGN_OR_RETURN(const auto found, CountByCommit(source_, block, requests));
       for (const auto& [serial, count] : found) counts[serial] += count.messages;
     }
+    // A block has messages of earlier commits, too, which few counts would deny.
+    if (by_block && counts.size() <= kExactCountsMax) return Together(counts);
     return Coarsened(counts);
   }
 
  private:
+  // Makes one count of all.
+  static std::vector<Count> Together(const std::map<Serial, std::uint64_t>& by_commit) {
+    Count all;
+    for (const auto& [serial, messages] : by_commit) all = {serial, all.messages + messages};
+    return {all};
+  }
   // Makes at most kCountsMax counts. Commits that follow each other count as the last of them.
   static std::vector<Count> Coarsened(const std::map<Serial, std::uint64_t>& by_commit) {
     const std::size_t together = (by_commit.size() + kCountsMax - 1) / kCountsMax;
@@ -73,6 +86,19 @@ class Summary {
 bool MayMeet(const Filter& filter, const Filter& part) {
   if (filter.Intersects(part) || part.is_everything()) return true;
   return part.begins_with_wildcard() && filter.text().starts_with('$');
+}
+
+// Returns how many messages of the part commits from `from` up to `until` have, at most.
+std::uint64_t CountBetween(const Part& part, Serial from, Serial until) {
+  const bool is_exact = part.counts.size() > 1 && part.counts.size() <= kExactCountsMax;
+  std::uint64_t messages = 0;
+  Serial before;
+  for (const Count& count : part.counts) {
+    const Serial first = is_exact ? count.serial : before.Next();
+    if (count.serial >= from && first <= until) messages += count.messages;
+    before = count.serial;
+  }
+  return messages;
 }
 
 }  // namespace
@@ -111,7 +137,7 @@ meta::DropRecord Coarse(const meta::DropRecord& older, const meta::DropRecord& n
 }
 
 std::uint64_t CountLost(const meta::DropRecord& drop, const std::vector<Filter>& filters,
-                        std::int64_t timestamp_min, Serial from_serial) {
+                        std::int64_t timestamp_min, Serial from_serial, Serial until) {
   if (drop.last_timestamp < timestamp_min) return 0;
   std::uint64_t messages = 0;
   for (const Part& part : drop.parts) {
@@ -121,9 +147,7 @@ std::uint64_t CountLost(const meta::DropRecord& drop, const std::vector<Filter>&
       return !topics.ok() || MayMeet(filter, *topics);
     };
     if (std::none_of(filters.begin(), filters.end(), meets)) continue;
-    for (const Count& count : part.counts) {
-      if (count.serial >= from_serial) messages += count.messages;
-    }
+    messages += CountBetween(part, from_serial, until);
   }
   return messages;
 }

@@ -18,9 +18,9 @@ Result<std::vector<meta::DropRecord::Part>> SummarizeLog(const ShardView& view, 
 meta::DropRecord Coarse(const meta::DropRecord& older, const meta::DropRecord& newer);
 
 // Returns an upper bound of the messages of the dropped slab that a reader lacks. The reader wants
-// topics that match `filters`, from `timestamp_min` on. It has received everything before the
-// commit `from_serial`.
+// topics that match `filters`, from `timestamp_min` on, and nothing of commits after `until`. It
+// has received everything before the commit `from_serial`.
 std::uint64_t CountLost(const meta::DropRecord& drop, const std::vector<Filter>& filters,
-                        std::int64_t timestamp_min, Serial from_serial);
+                        std::int64_t timestamp_min, Serial from_serial, Serial until = kLastSerial);
 
 }  // namespace topicdb

@@ -59,6 +59,8 @@ ReadRequest RequestOf(const StreamTarget& target, const TimeRange& range,
       target.set.streams, target.set.structure, target.filters.front(), range, position, {}};
   request.or_filters.assign(target.filters.begin() + 1, target.filters.end());
   request.masks = MasksOf(*target.view, target.slab->id());
+  request.masks.insert(request.masks.end(), target.masks.begin(), target.masks.end());
+  request.serial_max = target.serial_max;
   return request;
 }
 

@@ -27,7 +27,9 @@ struct StreamTarget {
   std::shared_ptr<const ShardView> view;
   std::shared_ptr<Slab> slab;
   StreamSet set;
-  std::vector<Filter> filters;  // at least one; a message must match any of them
+  std::vector<Filter> filters;      // at least one; a message must match any of them
+  Serial serial_max = kLastSerial;  // later commits are not read
+  std::vector<RowMask> masks = {};  // hide messages beside those that the view hides
 };
 
 // A shard and the view of it that a read uses. The shard is the first member, so that it outlives

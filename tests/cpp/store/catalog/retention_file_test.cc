@@ -5,29 +5,12 @@
 #include <chrono>
 
 #include "base/bytes/checked_record.h"
+#include "hex.h"
 
 namespace topicdb {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::string ToHex(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  for (const char byte : bytes) {
-    hex += kDigits[static_cast<unsigned char>(byte) >> 4];
-    hex += kDigits[static_cast<unsigned char>(byte) & 15];
-  }
-  return hex;
-}
-
-std::string FromHex(std::string_view hex) {
-  std::string bytes;
-  for (std::size_t i = 0; i < hex.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
-  }
-  return bytes;
-}
 
 TEST(RetentionFile, WhatIsStoredComesBack) {
   const RetentionRules rules = RetentionRules::Make({{"a/#", 1us, 2, 3us}, {"b/#", 4us}})

@@ -141,6 +141,31 @@ TEST(CountLost, CountsWhatWasCommittedFromTheReadersPlaceOn) {
   EXPECT_EQ(Lost(drop, {"a"}, 10), 0U);
 }
 
+std::uint64_t LostUntil(const meta::DropRecord& drop, std::uint64_t until, std::uint64_t from = 1) {
+  return CountLost(drop, FiltersOf({"#"}), 0, Serial{from}, Serial{until});
+}
+
+TEST(CountLost, LeavesOutLaterCommits) {
+  const meta::DropRecord drop =
+      DropOf({{"a", {{Serial{3}, 1}, {Serial{6}, 10}, {Serial{9}, 100}}}});
+  EXPECT_EQ(LostUntil(drop, 2), 0U);
+  EXPECT_EQ(LostUntil(drop, 3), 1U);
+  EXPECT_EQ(LostUntil(drop, 8), 11U);
+  EXPECT_EQ(LostUntil(drop, 9), 111U);
+  EXPECT_EQ(LostUntil(drop, 8, 4), 10U);
+}
+
+TEST(CountLost, CountsCommitsTogetherThatTheSummaryHasPutTogether) {
+  EXPECT_EQ(LostUntil(DropOf({{"a", {{Serial{9}, 7}}}}), 1), 7U) << "it may have been at any of 9";
+  // 65 commits, two at a time: the record does not say so, but it has more counts than 32.
+  std::vector<meta::DropRecord::Count> counts;
+  for (std::uint64_t i = 1; i <= 33; ++i) counts.push_back({Serial{2 * i}, 2});
+  const meta::DropRecord drop = DropOf({{"a", counts}});
+  EXPECT_EQ(LostUntil(drop, 2), 2U);
+  EXPECT_EQ(LostUntil(drop, 3), 4U) << "one of the two may have been commit 3";
+  EXPECT_EQ(LostUntil(drop, 4), 4U);
+}
+
 TEST(CountLost, CountsNothingIfAllIsOlderThanAReaderWants) {
   const meta::DropRecord drop = DropOf({{"a", {{Serial{3}, 7}}}});
   EXPECT_EQ(Lost(drop, {"a"}, 1, 100), 7U);

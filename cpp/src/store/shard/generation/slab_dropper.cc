@@ -15,8 +15,7 @@ Status SlabDropper::Drop(RetentionClassId retention_class, Generation generation
   {
     const std::shared_ptr<const ShardView> moment = shard_.view();
     const SlabView* const seen = moment->Find(id);
-    const bool has_log = seen != nullptr && seen->read_only && seen->slab->log() != nullptr;
-    if (has_log) drop = DropOf(*moment, *seen->slab);
+    if (seen != nullptr && seen->read_only) drop = DropOf(*moment, *seen->slab);
   }
   const MutexLock lock(shard_.mutex);
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
@@ -108,12 +107,15 @@ meta::DropRecord SlabDropper::DropOf(const ShardView& view, const Slab& slab) co
   drop.dropped_at = ReadWallClock();
   drop.last_timestamp = info.last_timestamp.value_or(0);
   if (info.messages == 0) return drop;
-  auto parts = SummarizeLog(view, slab);
-  if (parts.ok()) {
-    drop.parts = std::move(*parts);
-  } else {  // damage is no reason to keep the slab
-    drop.parts.push_back({"#", {{view.serial(), info.messages}}});
+  if (slab.log() != nullptr) {
+    auto parts = SummarizeLog(view, slab);
+    if (parts.ok()) {
+      drop.parts = std::move(*parts);
+      return drop;
+    }
   }
+  // The layout keeps no log, or the slab is damaged, which is no reason to keep it.
+  drop.parts.push_back({"#", {{view.serial(), info.messages}}});
   return drop;
 }
 
