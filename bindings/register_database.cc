@@ -194,6 +194,12 @@ Iterator NewIterator(const Database& self, const Stream& stream, const py::str& 
   return Unwrap(WithoutGil([&] { return self.NewIterator(stream, parsed, {start, end}); }));
 }
 
+ScanIterator NewScanIterator(const Database& self, const FilterOrFilters& filter,
+                             OptionalTime start, OptionalTime end) {
+  const std::vector<Filter> parsed = ParseAny(filter);
+  return Unwrap(WithoutGil([&] { return self.NewScanIterator(parsed, {start, end}); }));
+}
+
 py::dict Explain(const Database& self, const FilterOrFilters& filter, OptionalTime start,
                  OptionalTime end) {
   const std::vector<Filter> parsed = ParseAny(filter);
@@ -208,6 +214,12 @@ py::dict Explain(const Database& self, const FilterOrFilters& filter, OptionalTi
 
 Page Next(const Database& self, const Iterator& iterator, std::size_t rows_max,
           std::size_t bytes_max) {
+  return Unwrap(
+      WithoutGil([&] { return self.Next(iterator, {rows_max, bytes_max}, &PythonInterrupts); }));
+}
+
+ScanPage NextOfScan(const Database& self, const ScanIterator& iterator, std::size_t rows_max,
+                    std::size_t bytes_max) {
   return Unwrap(
       WithoutGil([&] { return self.Next(iterator, {rows_max, bytes_max}, &PythonInterrupts); }));
 }
@@ -309,6 +321,9 @@ void RegisterDatabase(py::module_& module) {
            py::arg("end"))
       .def("explain", &Explain, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("next", &Next, py::arg("iterator"), py::arg("rows_max"), py::arg("bytes_max"))
+      .def("scan_iterator", &NewScanIterator, py::arg("filter"), py::arg("start"), py::arg("end"))
+      .def("next_of_scan", &NextOfScan, py::arg("iterator"), py::arg("rows_max"),
+           py::arg("bytes_max"))
       .def("jobs",
            [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Jobs(); })); })
       .def("stats", &StatsOf)

@@ -42,6 +42,23 @@ std::string ReprIterator(const Iterator& self) {
          " timestamp=" + std::to_string(self.position.timestamp) + ">";
 }
 
+py::object FiltersOf(const ScanIterator& self) {
+  return self.filters.empty() ? py::object(py::none()) : py::cast(self.filters);
+}
+
+py::dict SerialsOf(const ScanIterator& self) {
+  py::dict serials;
+  for (const ScanShard& shard : self.shards) serials[py::int_(shard.shard)] = shard.until;
+  return serials;
+}
+
+std::string ReprScanIterator(const ScanIterator& self) {
+  const std::string where =
+      self.at_end() ? "at_end" : "shard=" + std::to_string(self.shards[self.in_shard].shard);
+  return "<topicdb.ScanIterator " + py::repr(FiltersOf(self)).cast<std::string>() + " " + where +
+         ">";
+}
+
 // All that is known of a slab, for pickle and for other processes.
 using SlabState =
     std::tuple<std::uint32_t, RetentionClassId, Generation, std::string, int, bool, WallTime,
@@ -101,6 +118,14 @@ void RegisterPosition(py::module_& module) {
                              [](const Iterator& self) { return self.position.timestamp; })
       .def("__repr__", &ReprIterator);
   DefineAsValue(iterator);
+
+  py::class_<ScanIterator> scan(module, "ScanIterator",
+                                "A position in a scan in steps. Immutable; store it with bytes().");
+  scan.def_property_readonly("filters", &FiltersOf)
+      .def_property_readonly("serials", &SerialsOf)
+      .def_property_readonly("at_end", &ScanIterator::at_end)
+      .def("__repr__", &ReprScanIterator);
+  DefineAsValue(scan);
 
   py::class_<SlabInfo> slab(module, "Slab", "What is known of a slab at one moment.");
   slab.def_property_readonly("shard", [](const SlabInfo& self) { return self.id.shard; })

@@ -78,6 +78,15 @@ RecordFields<Page>& Record<Page>::Fields() {
   return fields;
 }
 
+RecordFields<ScanPage>& Record<ScanPage>::Fields() {
+  static RecordFields<ScanPage> fields(
+      kName, {{"iterator", &Member<&ScanPage::iterator>},
+              {"batch", [](const ScanPage& page) { return WrapBatch(page.batch); }},
+              {"end_of_scan", &Member<&ScanPage::end_of_scan>},
+              {"loss", &Member<&ScanPage::loss>}});
+  return fields;
+}
+
 RecordFields<Slice>& Record<Slice>::Fields() {
   static RecordFields<Slice> fields(
       kName, {{"shard", [](const Slice& slice) { return Object(slice.slab.shard); }},
@@ -371,10 +380,10 @@ RecordFields<QueueInfo>& Record<QueueInfo>::Fields() {
 
 void ConfigureResults(const py::args& types) {
   const std::vector<RecordClass*> classes =
-      ClassesOf<Receipt, Page, Slice, CommitSpan, Delivered, Loss, Envelope, StagedTask, JobReceipt,
-                JobInfo, RetentionClass, SlabUsage, StructureUsage, DroppedSlab, Maintenance,
-                QuotaState, TrimCount, MadeCopy, Problem, Verification, Repair, QueueReceipt,
-                QueueDamage, SegmentInfo, CursorInfo, QueueInfo>();
+      ClassesOf<Receipt, Page, ScanPage, Slice, CommitSpan, Delivered, Loss, Envelope, StagedTask,
+                JobReceipt, JobInfo, RetentionClass, SlabUsage, StructureUsage, DroppedSlab,
+                Maintenance, QuotaState, TrimCount, MadeCopy, Problem, Verification, Repair,
+                QueueReceipt, QueueDamage, SegmentInfo, CursorInfo, QueueInfo>();
   for (const py::handle given : types) {
     const auto type = given.cast<py::type>();
     const auto name = type.attr("__name__").cast<std::string>();

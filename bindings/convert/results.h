@@ -34,6 +34,12 @@ struct Record<Page> {
 };
 
 template <>
+struct Record<ScanPage> {
+  static constexpr char kName[] = "ScanStep";
+  static RecordFields<ScanPage>& Fields();
+};
+
+template <>
 struct Record<Slice> {
   static constexpr char kName[] = "Slice";
   static RecordFields<Slice>& Fields();

@@ -26,6 +26,7 @@ from topicdb._core import (
     QueueBudget,
     QuotaError,
     ReadOnlyError,
+    ScanIterator,
     SchemaError,
     Slab,
     StorageError,
@@ -59,7 +60,15 @@ from topicdb.queue.queue import Queue
 from topicdb.queue.records import Drop, QueueReceipt
 from topicdb.remote.connecting import connect, serve
 from topicdb.transaction import SERIAL, Transaction
-from topicdb.types import Message, Page, Properties, PropertyMessage, Receipt, Slice
+from topicdb.types import (
+    Message,
+    Page,
+    Properties,
+    PropertyMessage,
+    Receipt,
+    ScanPage,
+    Slice,
+)
 
 if TYPE_CHECKING:
     from topicdb.forward.forwarder import Forwarder
@@ -123,6 +132,8 @@ __all__ = [
     "ReplayError",
     "Retention",
     "Scan",
+    "ScanIterator",
+    "ScanPage",
     "SchemaError",
     "Session",
     "Slab",

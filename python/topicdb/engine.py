@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from topicdb._core import Batch, Iterator, ReadyTokens, Slab, Stream
+from topicdb._core import Batch, Iterator, ReadyTokens, ScanIterator, Slab, Stream
 from topicdb.arguments.forms import Form
 from topicdb.jobs import Applied
 from topicdb.results import (
@@ -20,6 +20,7 @@ from topicdb.results import (
     Maintained,
     QuotaState,
     RetentionClass,
+    ScanStep,
     SlabUsage,
     Snapshot,
     StructureUsage,
@@ -315,6 +316,13 @@ class Engine(Protocol):
 
     def next(self, iterator: Iterator, rows_max: int, bytes_max: int, /) -> Page:
         """Returns messages from an iterator on."""
+
+    @served(Right("read", 0))
+    def scan_iterator(self, filter: Filters, start: int | None, end: int | None, /) -> ScanIterator:
+        """Returns an iterator at the start of what is stored now."""
+
+    def next_of_scan(self, iterator: ScanIterator, rows_max: int, bytes_max: int, /) -> ScanStep:
+        """Returns messages from an iterator on, or a loss."""
 
     @served(Right("read", 0))
     def slices(

@@ -1,4 +1,4 @@
-"""Results of the core about a database and the life of its data.
+"""Results of the core about a database and the life of its data, and some that users do not see.
 
 ``topicdb.types`` has the results about messages, ``topicdb.jobs`` those about jobs. The extension
 makes objects of these classes: each has the fields that the extension gives, in the same order.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from topicdb._core import Batch, Slab
+from topicdb._core import Batch, ScanIterator, Slab
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +35,16 @@ class Delivered:
     row: int
     is_live: bool
     rows: npt.NDArray[np.uint32]
+    loss: Loss | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScanStep:
+    """One step of a scan: messages of one shard, or a loss with an empty batch."""
+
+    iterator: ScanIterator
+    batch: Batch
+    end_of_scan: bool
     loss: Loss | None
 
 

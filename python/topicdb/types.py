@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
-from topicdb._core import Batch, Iterator
+from topicdb._core import Batch, Iterator, ScanIterator
 
 if TYPE_CHECKING:
     from topicdb.arguments.times import TimeLike
@@ -131,3 +131,16 @@ class Page:
     iterator: Iterator
     batch: Batch
     end_of_stream: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPage:
+    """The result of ``Database.next`` for a scan: messages of one shard, and the iterator behind.
+
+    ``end_of_scan``: everything was read. Otherwise the batch is empty only where messages were
+    dropped before the scan came to them.
+    """
+
+    iterator: ScanIterator
+    batch: Batch
+    end_of_scan: bool

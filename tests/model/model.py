@@ -73,6 +73,25 @@ class Cursor:
     after: OrderKey | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ScanCursor:
+    """A position in all streams of a filter, as they were when a scan in steps began.
+
+    - ``until``: the last commit of each shard that is part of the scan.
+    - ``dropped``: how many slabs had been dropped when it began.
+    - ``given``: the messages that it has given: shard, serial and position of each.
+    - ``told``: the slabs that it has told to be lost.
+    """
+
+    filter: str
+    start: int
+    end: int | None
+    until: Mapping[int, int]
+    dropped: int
+    given: frozenset[tuple[int, int, int]] = frozenset()
+    told: frozenset[SlabId] = frozenset()
+
+
 @dataclass(slots=True)
 class Slab:
     """One generation of a retention class in a shard.
@@ -139,6 +158,7 @@ class Model:
         self.changes: Counter[int] = Counter()  # commits and drops of each shard
         self.assigned_last: dict[int, int] = {}
         self.slabs: dict[SlabId, Slab] = {}
+        self.dropped: list[tuple[SlabId, Slab]] = []
         for shard in range(schema.shards):
             for name in schema.classes:
                 self.slabs[shard, name, FIRST_GENERATION] = self._fresh_slab(shard)
@@ -209,7 +229,7 @@ class Model:
     def drop(self, slab: SlabId) -> None:
         """Forgets a read-only slab."""
         assert self.slabs[slab].read_only
-        del self.slabs[slab]
+        self.dropped.append((slab, self.slabs.pop(slab)))
         self.changes[slab[0]] += 1
 
     # Reading
@@ -279,6 +299,65 @@ class Model:
     def advance(self, cursor: Cursor, last: Entry) -> Cursor:
         """Returns ``cursor`` as it is after ``last`` was read."""
         return replace(cursor, after=self.order_key(cursor.stream.key, last))
+
+    def begin_scan(
+        self, filter: str, start: int, end: int | None, until: Mapping[int, int]
+    ) -> ScanCursor:
+        """Returns a cursor at the start of a scan in steps."""
+        return ScanCursor(filter, start, end, until, len(self.dropped))
+
+    def take(self, cursor: ScanCursor, message: ResolvedRow) -> ScanCursor:
+        """Returns the cursor behind a message, which must be one that may come next."""
+        left = self.left(cursor)
+        assert left, "everything was given"
+        first = min(key for key, _, _ in left)
+        next_of_streams: dict[StreamKey, Entry] = {}  # those of one time and commit tie
+        for key, stream, entry in sorted(left, key=lambda one: one[2].position):
+            if key == first:
+                next_of_streams.setdefault(stream, entry)
+        found = [entry for entry in next_of_streams.values() if entry.message == message]
+        assert found, f"{message} does not come next"
+        return replace(cursor, given=cursor.given | {self._id(found[0])})
+
+    def lose(self, cursor: ScanCursor, slab_id: SlabId, messages: int) -> ScanCursor:
+        """Returns the cursor behind a slab that was told to be lost, with so many messages."""
+        (slab,) = (slab for of, slab in self.dropped[cursor.dropped :] if of == slab_id)
+        assert slab_id not in cursor.told, "told twice"
+        assert len(self._unread(cursor, slab)) <= messages
+        return replace(cursor, told=cursor.told | {slab_id})
+
+    def check_end(self, cursor: ScanCursor) -> None:
+        """Checks that a scan that has ended has given everything, and told all that was lost."""
+        assert self.left(cursor) == []
+        for slab_id, slab in self.dropped[cursor.dropped :]:
+            assert slab_id in cursor.told or not self._unread(cursor, slab)
+
+    def left(self, cursor: ScanCursor) -> list[tuple[OrderKey, StreamKey, Entry]]:
+        """Returns what a scan must still give, with its place in the order, and its stream."""
+        return [
+            (self._scan_key(slab_id, slab, entry), slab.stream_of[entry.topic], entry)
+            for slab_id, slab in self.slabs.items()
+            for entry in self._unread(cursor, slab)
+        ]
+
+    def _unread(self, cursor: ScanCursor, slab: Slab) -> list[Entry]:
+        return [
+            entry
+            for entry in slab.entries.values()
+            if is_wanted(entry, cursor.filter, cursor.start, cursor.end)
+            and entry.serial <= cursor.until[self.shard_of(entry.topic)]
+            and self._id(entry) not in cursor.given
+        ]
+
+    def _id(self, entry: Entry) -> tuple[int, int, int]:
+        return self.shard_of(entry.topic), entry.serial, entry.position
+
+    def _scan_key(self, slab_id: SlabId, slab: Slab, entry: Entry) -> OrderKey:
+        stream = StreamRef(slab_id, slab.stream_of[entry.topic])
+        order = self.reading_order(stream)
+        if self.schema.layout == "skipstream":
+            return *order, self.order_key(stream.key, entry)
+        return *order[:-1], entry.timestamp, entry.serial
 
     def streams(self) -> Iterator[StreamRef]:
         """Yields every stream of every slab."""

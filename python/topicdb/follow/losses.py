@@ -35,10 +35,14 @@ OnLoss: TypeAlias = "Literal['report', 'raise'] | Callable[[Loss], object]"
 
 
 class LossError(_core.Error, RuntimeError):
-    """Messages were dropped before a reader was given them; ``loss`` says which."""
+    """Messages were dropped before a reader was given them; ``loss`` says which.
+
+    ``iterator``: if ``Database.next`` raised it for a scan, continues behind them; else None.
+    """
 
     __module__ = "topicdb"
     loss: Loss
+    iterator: _core.ScanIterator | None = None
 
 
 class Reporter:

@@ -101,6 +101,8 @@ def _plain(value: Any, keep: Callable[[bytes | memoryview], list[int]]) -> Any:
         return {"stream": keep(bytes(value))}
     if isinstance(value, _core.Iterator):
         return {"iterator": keep(bytes(value))}
+    if isinstance(value, _core.ScanIterator):
+        return {"scan_iterator": keep(bytes(value))}
     if isinstance(value, _core.Slab):
         return {"slab": list(value.__getstate__())}
     if isinstance(value, _core.Batch):
@@ -204,6 +206,7 @@ _KINDS: dict[str, Callable[[_Decoder, Any], Any]] = {
     "arrow": _Decoder.arrow,
     "stream": lambda decoder, place: _core.Stream.from_bytes(decoder.blob(place)),
     "iterator": lambda decoder, place: _core.Iterator.from_bytes(decoder.blob(place)),
+    "scan_iterator": lambda decoder, place: _core.ScanIterator.from_bytes(decoder.blob(place)),
     "slab": _Decoder.slab,
     "slice": lambda _, fields: Slice(*fields),
     "batch": _Decoder.batch,

@@ -75,6 +75,11 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
         "streams": (db.streams, {"filter": "#", **time, "generation_min": 1}),
         "iterator": (db.iterator, {"stream": stream, "filter": "#", **time}),
         "next": (db.next, {"iterator": iterator, "rows": 1}),
+        "scan_iterator": (db.scan_iterator, {"filter": "#", **time}),
+        "next of a scan": (
+            db.next,
+            {"iterator": db.scan_iterator(), "rows": 1, "on_loss": "report"},
+        ),
         "slices": (
             db.slices,
             {"filter": "#", **time, "after": {}, "until": {0: 5}, "bytes_max": 100},
@@ -188,6 +193,10 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
         "planning.plan": (planning.plan, {"bytes_per_day": 5, "age": "1d", "rotate": "1h"}),
         "planning.size_bytes": (planning.size_bytes, {"size": "5B"}),
         "Iterator.from_bytes": (lambda data: topicdb.Iterator.from_bytes(data), {"data": b"x"}),
+        "ScanIterator.from_bytes": (
+            lambda data: topicdb.ScanIterator.from_bytes(data),
+            {"data": b"x"},
+        ),
         "Stream.from_bytes": (lambda data: topicdb.Stream.from_bytes(data), {"data": b"x"}),
         "Retention": (
             lambda **options: db.set_retention({"#": topicdb.Retention(**options)}, dry_run=True),
@@ -237,7 +246,7 @@ PLAIN: dict[str, tuple[Callable[[Any], Any], str]] = {
         "durability: expected str or None, got int",
     ),
     "delete": (lambda db: db.delete(None), "filter: expected one topic filter (str), got NoneType"),
-    "next": (lambda db: db.next("x"), "iterator: expected Iterator, got str"),
+    "next": (lambda db: db.next("x"), "iterator: expected Iterator or ScanIterator, got str"),
     "iterator": (lambda db: db.iterator("x"), "stream: expected Stream, got str"),
     "rows": (lambda db: list(db.scan().batches("x")), "rows: expected int, got str"),
     "streams": (

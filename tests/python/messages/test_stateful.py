@@ -29,7 +29,17 @@ from hypothesis.stateful import (
 from strategies import filters, fleets, payload, schemas, timestamp, topic
 
 import topicdb
-from model.model import Cursor, Model, ResolvedRow, Row, Schema, SlabId, StreamRef, check_scan
+from model.model import (
+    Cursor,
+    Model,
+    ResolvedRow,
+    Row,
+    ScanCursor,
+    Schema,
+    SlabId,
+    StreamRef,
+    check_scan,
+)
 from model.structures import StreamKey
 from model.topics import is_filter
 from topicdb import jobs
@@ -64,6 +74,7 @@ class DatabaseMachine(RuleBasedStateMachine):
     """A database, a reader of it, and saved iterators."""
 
     saved: Bundle[tuple[bytes, Cursor]] = Bundle("saved")
+    scans: Bundle[tuple[bytes, ScanCursor]] = Bundle("scans")
 
     def __init__(self) -> None:
         super().__init__()
@@ -306,6 +317,37 @@ class DatabaseMachine(RuleBasedStateMachine):
             )
             while self.model.remaining(item[1]):
                 item = self.next_page(item, rows)
+
+    @rule(target=scans, data=st.data(), start=st.none() | timestamp, end=st.none() | timestamp)
+    def scan_iterator(
+        self, data: st.DataObject, start: int | None, end: int | None
+    ) -> tuple[bytes, ScanCursor]:
+        filter = self._draw_filter(data, self.model)
+        iterator = self.db.scan_iterator(filter, start=start, end=end)
+        assert iterator.filters == [filter]
+        return bytes(iterator), self.model.begin_scan(filter, start or 0, end, iterator.serials)
+
+    @rule(target=scans, item=consumes(scans), rows=st.integers(1, 5), steps=st.integers(1, 5))
+    def scan_on(self, item: tuple[bytes, ScanCursor], rows: int, steps: int) -> Any:
+        """Takes some steps of a scan, whatever was written and dropped since the last one."""
+        data, cursor = item
+        for _ in range(steps):
+            losses: list[topicdb.Loss] = []
+            iterator = topicdb.ScanIterator.from_bytes(data)
+            assert bytes(iterator) == data
+            page = self.db.next(iterator, rows, on_loss=losses.append)
+            assert len(page.batch) <= rows
+            assert bool(losses) + page.end_of_scan + bool(len(page.batch)) >= 1
+            for message in page.batch:
+                cursor = self.model.take(cursor, tuple(message))
+            for loss in losses:
+                slab_id = loss.shard, loss.retention_class, loss.generation
+                cursor = self.model.lose(cursor, slab_id, loss.messages)
+            if page.end_of_scan:
+                self.model.check_end(cursor)
+                return multiple()
+            data = bytes(page.iterator)
+        return data, cursor
 
     # A second, read-only handle
 

@@ -413,6 +413,10 @@ def _next(db: topicdb.Database) -> None:
     db.next(db.iterator(stream, "a/#"))
 
 
+def _scan_in_steps(db: topicdb.Database) -> None:
+    db.next(db.scan_iterator(["a/b", "a/c"]), 1)
+
+
 def _subscription(db: topicdb.Database) -> None:
     with db.subscribe("a/#", start="earliest") as messages:
         delivery = messages.next(PATIENCE_S)
@@ -549,6 +553,8 @@ TRIES = [
     Try("streams", lambda db: db.streams("a/#"), READ, OTHER_READ),
     Try("next", _next, READ, OTHER_READ),
     Try("iterator", _next, READ, OTHER_READ),
+    Try("scan_iterator", _scan_in_steps, READ, {"read": ["a/b", "b/#"]}),
+    Try("next_of_scan", _scan_in_steps, READ, {"read": ["a/b", "b/#"]}),
     Try("slices", lambda db: db.slices("a/#"), READ, OTHER_READ),
     Try("slices", lambda db: db.slices(["a/b", "a/c"]), READ, {"read": ["a/b", "b/#"]}),
     Try("slices", lambda db: db.slices(None), {"everything": True}, NO_NAME),  # type: ignore[dict-item]
@@ -821,6 +827,20 @@ def test_what_is_permitted_is_done_and_nothing_else(filled: Served, one: Try) ->
         ):
             one.use(db)
         assert _content(filled.database) == before
+
+
+@pytest.mark.parametrize("filter", ["a/#", ["a/b", "b/x"], None])
+def test_an_iterator_that_another_has_made_gives_no_more_rights(
+    filled: Served, filter: str | list[str] | None
+) -> None:
+    scan = filled.database.scan_iterator(filter)
+    iterator = filled.database.iterator(filled.database.streams("a/#")[0], "a/#")
+    token = filled.token(**ONE_TOPIC)
+    filled.look_again()
+    with filled.connect(token) as db:
+        for one in (scan, iterator):
+            with pytest.raises(topicdb.AccessError, match="may not read"):
+                db.next(one)
 
 
 def _content(database: topicdb.Database) -> list[topicdb.Message]:

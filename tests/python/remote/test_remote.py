@@ -768,6 +768,11 @@ def test_calls_that_cannot_be_are_refused(db: topicdb.Database) -> None:
     iterator = db.iterator(db.streams("#")[0])
     with pytest.raises(ValueError, match="at least 1"):
         core.next(iterator, 0, 1)
+    with pytest.raises(ValueError, match="at least 1"):
+        core.next_of_scan(db.scan_iterator("#"), 1, 0)
+    for call, wrong in (("next", db.scan_iterator("#")), ("next_of_scan", iterator)):
+        with pytest.raises(TypeError, match="expected an iterator"):
+            core.connection.call(call, wrong, 1, 1)
     for args in ((), (1,), (1, None, None), ("#", None, "x")):
         with pytest.raises((ValueError, TypeError)):
             core.connection.call("explain", *args)

@@ -33,6 +33,7 @@ def run(*files: str) -> None:
         "messages/test_tail.py",
         "messages/test_iterators.py",
         "messages/test_commit_async.py",
+        "messages/test_scan_steps.py",
         "mqtt/test_properties.py",
         "follow/test_losses.py",
     ],

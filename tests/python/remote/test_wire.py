@@ -37,7 +37,8 @@ def test_values_of_topicdb_arrive(tmp_path: Path) -> None:
     with topicdb.open(tmp_path / "db") as db:
         db.append([("a/b", 1, b"x"), ("a/c", 2, b"")])
         streams = db.streams("a/#")
-        values = [streams[0], db.iterator(streams[0]), db.slabs()[0], db.slices()[0]]
+        iterators = [db.iterator(streams[0]), db.scan_iterator(["a/b", "a/c"])]
+        values = [streams[0], *iterators, db.slabs()[0], db.slices()[0]]
         assert wire.decode(wire.encode(values)) == values
         batch = next(db.scan("a/#").batches(serials=True))
         plain = next(db.scan("a/#").batches())
@@ -85,6 +86,7 @@ def framed(plain: Any, body: bytes = b"") -> bytes:
         framed({"dict": 5}),
         framed({"stream": [0, 4]}, b"1234"),
         framed({"iterator": [0, 4]}, b"1234"),
+        framed({"scan_iterator": [0, 4]}, b"1234"),
         framed({"slab": [1]}),
         framed({"slab": [0, 0, 1, "#", 9, True, 0, None, 0, 0, 0, None, None, 0]}),
         framed({"slice": [1]}),

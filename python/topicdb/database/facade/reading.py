@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Literal
+from typing import Literal, overload
 
-from topicdb._core import Iterator, Stream
+from topicdb._core import Iterator, ScanIterator, Stream
 from topicdb.arguments.filters import Filters, any_of, filter_list, one_filter
 from topicdb.arguments.forms import Form, form_of
 from topicdb.arguments.times import (
@@ -18,11 +18,13 @@ from topicdb.arguments.times import (
     time_range_us,
     timeout_us,
 )
+from topicdb.arguments.wrong_types import wrong_type
 from topicdb.cursor.scan import BATCH_BYTES_MAX, SLICE_BYTES_MAX, Scan, check_batch_limits
 from topicdb.cursor.stream_watch import StreamWatch
 from topicdb.cursor.tail import Tail
 from topicdb.engine import Engine
-from topicdb.types import Page, Slice
+from topicdb.follow.losses import LossError, OnLoss, Reporter
+from topicdb.types import Page, ScanPage, Slice
 
 
 class Reading:
@@ -149,17 +151,86 @@ class Reading:
         one_filter(filter)
         return self._core.iterator(stream, filter, *time_range_us(start, end))
 
+    def scan_iterator(
+        self,
+        filter: Filters = "#",
+        *,
+        start: TimeLike | None = None,
+        end: TimeLike | None = None,
+    ) -> ScanIterator:
+        """Returns an iterator at the start of a scan that ``next`` reads step by step.
+
+        The scan gives what ``scan`` would give at this moment, in the same order, each message
+        once, however long it takes. It leaves out later commits, and what was deleted, or replaced
+        (layout ``skipstream``), before it comes there. All of its state is in the iterator: store
+        its ``bytes()``, and another process can go on with ``ScanIterator.from_bytes``.
+
+        ``filter``, ``start``, ``end``: as in ``scan``. ``ScanIterator.serials`` has the last commit
+        of each shard that is part of the scan: ``tail(after=…)`` goes on behind it.
+
+        >>> at = db.scan_iterator("site/#", start="-24h")               # doctest: +SKIP
+        >>> while not at.at_end:                                        # doctest: +SKIP
+        ...     page = db.next(at, 10_000)
+        ...     store(page.batch, bytes(page.iterator))
+        ...     at = page.iterator
+        """
+        return self._core.scan_iterator(any_of(filter), *time_range_us(start, end))
+
+    @overload
     def next(
-        self, iterator: Iterator, rows: int = 1_000, *, properties: bool = False, raw: bool = False
-    ) -> Page:
+        self,
+        iterator: Iterator,
+        rows: int = ...,
+        *,
+        properties: bool = ...,
+        raw: bool = ...,
+    ) -> Page: ...
+    @overload
+    def next(
+        self,
+        iterator: ScanIterator,
+        rows: int = ...,
+        *,
+        properties: bool = ...,
+        raw: bool = ...,
+        on_loss: OnLoss = ...,
+    ) -> ScanPage: ...
+    def next(
+        self,
+        iterator: Iterator | ScanIterator,
+        rows: int = 1_000,
+        *,
+        properties: bool = False,
+        raw: bool = False,
+        on_loss: OnLoss = "report",
+    ) -> Page | ScanPage:
         """Returns at most ``rows`` messages from ``iterator`` on, and the iterator behind them.
 
-        ``properties``, ``raw``: as in ``scan``. Raises NotFoundError if its generation was dropped.
+        - ``properties``, ``raw``: as in ``scan``.
+        - ``on_loss``: as in ``consumer``, for a scan that comes to where a generation was dropped
+          with messages that it had still to give. The page then has no messages, and its iterator
+          continues behind them; LossError has that iterator, too.
+
+        Raises NotFoundError if it is of another database, if the generation of a stream was
+        dropped, or if ``keep_last`` has merged the generation that a scan was reading with others.
+        For a scan, raises ValueError if this handle was opened before its commits: see ``refresh``.
         """
         form = form_of(properties=properties, raw=raw)
         check_batch_limits(rows, BATCH_BYTES_MAX)
-        page = self._core.next(iterator, rows, BATCH_BYTES_MAX)
-        return Page(page.iterator, page.batch.read_as(form), page.end_of_stream)
+        report = Reporter("a scan", on_loss)
+        if not isinstance(iterator, Iterator | ScanIterator):
+            raise wrong_type("iterator", "Iterator or ScanIterator", iterator)
+        if isinstance(iterator, Iterator):
+            page = self._core.next(iterator, rows, BATCH_BYTES_MAX)
+            return Page(page.iterator, page.batch.read_as(form), page.end_of_stream)
+        step = self._core.next_of_scan(iterator, rows, BATCH_BYTES_MAX)
+        if step.loss is not None:
+            try:
+                report(step.loss)
+            except LossError as error:
+                error.iterator = step.iterator
+                raise
+        return ScanPage(step.iterator, step.batch.read_as(form), step.end_of_scan)
 
     def slices(
         self,

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from topicdb._core import Iterator, Slab, Stream
+from topicdb._core import Iterator, ScanIterator, Slab, Stream
 from topicdb.engine import Engine, Filters, RowPlace, Serials
+from topicdb.follow.losses import Loss
 from topicdb.jobs import Applied
 from topicdb.remote.client import appending
 from topicdb.remote.client.connection import Connection
@@ -20,6 +21,7 @@ from topicdb.results import (
     Maintained,
     QuotaState,
     RetentionClass,
+    ScanStep,
     SlabUsage,
     Snapshot,
     StructureUsage,
@@ -117,6 +119,13 @@ class RemoteEngine:
 
     def next(self, iterator: Iterator, rows_max: int, bytes_max: int) -> Page:
         return self._call(Engine.next, iterator, rows_max, bytes_max)
+
+    def scan_iterator(self, filter: Filters, start: int | None, end: int | None) -> ScanIterator:
+        return self._call(Engine.scan_iterator, filter, start, end)
+
+    def next_of_scan(self, iterator: ScanIterator, rows_max: int, bytes_max: int) -> ScanStep:
+        *found, loss = self.connection.call("next_of_scan", iterator, rows_max, bytes_max)
+        return ScanStep(*found, loss=None if loss is None else Loss(*loss))
 
     def slices(
         self,

@@ -68,6 +68,7 @@ class Service:
         self._calls: dict[str, Callable[..., Any]] = {
             "hello": self._hello,
             "next": self._next,
+            "next_of_scan": self._next_of_scan,
             "trim": self._trim,
             "snapshot": self._snapshot,
             "verify": self._verify,
@@ -215,6 +216,16 @@ class Service:
         caller.access.check_read(iterator.filter)
         size = caller.charge.share(min(size, self.limits.batch_bytes_max))
         return self._core.next(iterator, rows, size)
+
+    def _next_of_scan(
+        self, caller: Caller, iterator: _core.ScanIterator, rows: int, size: int
+    ) -> Any:
+        if not isinstance(iterator, _core.ScanIterator):
+            raise TypeError("next_of_scan: expected an iterator of a scan")
+        check_batch_limits(rows, size)
+        caller.access.check_read(iterator.filters)
+        size = caller.charge.share(min(size, self.limits.batch_bytes_max))
+        return self._core.next_of_scan(iterator, rows, size)
 
     # Administration.
 
@@ -389,7 +400,7 @@ def _has_many(method: str) -> bool:
 
 
 def _has_values(method: str) -> bool:
-    return method in _WRITES or method.startswith("transaction.")
+    return method in (*_WRITES, "next_of_scan") or method.startswith("transaction.")
 
 
 def _check_kind(access: Access, method: str) -> None:
