@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -42,11 +43,18 @@ struct RowMask {
   TimeRange range;
   Serial serial;
   Serial serial_min = kNoSerial;
+  // Of the commit `serial`, only messages with numbers up to this one are hidden.
+  std::uint32_t index_max = std::numeric_limits<std::uint32_t>::max();
 
-  // Returns whether the mask hides a message of the commit `of_serial`.
-  bool Hides(std::string_view topic, std::int64_t timestamp, Serial of_serial) const {
-    return of_serial <= serial && of_serial >= serial_min && Contains(range, timestamp) &&
-           filter.Matches(topic);
+  // Returns whether the mask is for messages of this commit with this number in it.
+  bool Reaches(Serial of_serial, std::uint32_t index) const {
+    return of_serial >= serial_min &&
+           (of_serial < serial || (of_serial == serial && index <= index_max));
+  }
+  // Returns whether the mask hides a message of the commit `of_serial` with this number in it.
+  bool Hides(std::string_view topic, std::int64_t timestamp, Serial of_serial,
+             std::uint32_t index) const {
+    return Reaches(of_serial, index) && Contains(range, timestamp) && filter.Matches(topic);
   }
 };
 

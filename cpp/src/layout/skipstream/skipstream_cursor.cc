@@ -19,8 +19,7 @@ RowCursor::RowCursor(const RocksSource& source, const ReadRequest& request,
       serial_max_(request.serial_max) {
   for (const RowMask& mask : request.masks) {
     std::optional<RowFilter> filter = RowFilter::Make(request.structure, mask.filter);
-    if (filter.has_value())
-      masks_.push_back({std::move(*filter), mask.range, mask.serial, mask.serial_min});
+    if (filter.has_value()) masks_.push_back({std::move(*filter), mask});
   }
   const auto want = [&](const Filter& filter) {
     std::optional<RowFilter> wanted = RowFilter::Make(request.structure, filter);
@@ -112,9 +111,9 @@ bool RowCursor::AcceptRow() {
 }
 
 bool RowCursor::IsDeleted() const {
-  return std::any_of(masks_.begin(), masks_.end(), [&](const Mask& mask) {
-    return value_.serial <= mask.serial && value_.serial >= mask.serial_min &&
-           Contains(mask.range, key_.timestamp) && mask.filter.Matches(key_.words);
+  return std::any_of(masks_.begin(), masks_.end(), [&](const Mask& one) {
+    return one.mask.Reaches(value_.serial, value_.index) &&
+           Contains(one.mask.range, key_.timestamp) && one.filter.Matches(key_.words);
   });
 }
 

@@ -64,12 +64,10 @@ class RowCursor {
   // Returns true if the run stands at a key. Sets status() if the run met an error.
   bool CheckRun(const KeyRun& run);
 
-  // A RowMask for topics of this stream.
+  // A RowMask for topics of this stream. `filter` stands for the one of the mask.
   struct Mask {
     RowFilter filter;
-    TimeRange range;
-    Serial serial;
-    Serial serial_min;
+    RowMask mask;
   };
 
   std::vector<RowFilter> any_of_;  // a row must match one of them; empty: no topic can match

@@ -133,9 +133,10 @@ Result<bool> SkipstreamLast::OfferAt(std::string_view suffix, const DecodedSuffi
   }
   std::string topic;
   topic_builder_.Build(key.words, [&](std::string_view part) { topic.append(part); });
-  const bool is_masked = std::any_of(
-      request_.masks.begin(), request_.masks.end(),
-      [&](const RowMask& mask) { return mask.Hides(topic, key.timestamp, value.serial); });
+  const bool is_masked =
+      std::any_of(request_.masks.begin(), request_.masks.end(), [&](const RowMask& mask) {
+        return mask.Hides(topic, key.timestamp, value.serial, value.index);
+      });
   if (value.serial > request_.serial_max || is_masked) return false;
   found_->Offer(topic, {key.timestamp, value.serial, value.index}, value.value);
   ++counters_.rows_matched;

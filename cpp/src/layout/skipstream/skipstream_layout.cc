@@ -189,7 +189,7 @@ Result<std::optional<StoredMessage>> SkipstreamLayout::Get(
     return Corruption("the header of a message is malformed");
   }
   const bool is_masked = std::any_of(masks.begin(), masks.end(), [&](const RowMask& mask) {
-    return mask.Hides(place.topic, place.timestamp, decoded.serial);
+    return mask.Hides(place.topic, place.timestamp, decoded.serial, decoded.index);
   });
   if (is_masked) return std::optional<StoredMessage>();
   return std::optional<StoredMessage>({decoded.serial, std::string(decoded.value)});

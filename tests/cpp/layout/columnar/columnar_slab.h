@@ -163,7 +163,7 @@ class ColumnarSlab {
     return is_behind && Serial{row.serial} <= request.serial_max &&
            Contains(request.range, row.time) && request.filter.Matches(row.topic) &&
            std::none_of(request.masks.begin(), request.masks.end(), [&](const RowMask& mask) {
-             return mask.Hides(row.topic, row.time, Serial{row.serial});
+             return mask.Hides(row.topic, row.time, Serial{row.serial}, row.index);
            });
   }
   // Returns the messages that a read must find, in the order in which it finds them.

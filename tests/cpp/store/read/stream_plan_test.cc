@@ -145,22 +145,31 @@ TEST_F(StreamPlanTest, MasksHideWhatDeletesOfTheSlabMatchAndHiddenCommits) {
   const SlabId id{0, RetentionClassId{1}, Generation{1}};
   const std::vector<RowMask> masks = MasksOf({of_other, of_all}, id);
   ASSERT_EQ(masks.size(), 1U);
-  EXPECT_TRUE(masks[0].Hides("a/1", 10, Serial{5}));
-  EXPECT_FALSE(masks[0].Hides("a/1", 10, Serial{6})) << "it was committed later";
-  EXPECT_FALSE(masks[0].Hides("a/1", 20, Serial{5}));
-  EXPECT_FALSE(masks[0].Hides("b", 10, Serial{5}));
+  EXPECT_TRUE(masks[0].Hides("a/1", 10, Serial{5}, 0));
+  EXPECT_FALSE(masks[0].Hides("a/1", 10, Serial{6}, 0)) << "it was committed later";
+  EXPECT_FALSE(masks[0].Hides("a/1", 20, Serial{5}, 0));
+  EXPECT_FALSE(masks[0].Hides("b", 10, Serial{5}, 0));
   EXPECT_EQ(MasksOf({of_other, of_all}, {0, RetentionClassId{1}, Generation{2}}).size(), 2U);
 
   ShardParts shard;
   const ShardView hiding(shard.state.view(), {{Serial{3}, Serial{4}}});
   const std::vector<RowMask> of_view = MasksOf(hiding, id);
   ASSERT_EQ(of_view.size(), 1U);
-  EXPECT_TRUE(of_view[0].Hides("$x", 0, Serial{3}));
-  EXPECT_TRUE(of_view[0].Hides("a", 99, Serial{4}));
-  EXPECT_FALSE(of_view[0].Hides("a", 99, Serial{2}));
-  EXPECT_FALSE(of_view[0].Hides("a", 99, Serial{5}));
-  EXPECT_TRUE(Except(FiltersOf({"a/+"}).front()).Hides("a/1", 99, kLastSerial));
-  EXPECT_FALSE(Except(FiltersOf({"a/+"}).front()).Hides("b", 99, Serial{1}));
+  EXPECT_TRUE(of_view[0].Hides("$x", 0, Serial{3}, 0));
+  EXPECT_TRUE(of_view[0].Hides("a", 99, Serial{4}, 0));
+  EXPECT_FALSE(of_view[0].Hides("a", 99, Serial{2}, 0));
+  EXPECT_FALSE(of_view[0].Hides("a", 99, Serial{5}, 0));
+  EXPECT_TRUE(Except(FiltersOf({"a/+"}).front()).Hides("a/1", 99, kLastSerial, 0));
+  EXPECT_FALSE(Except(FiltersOf({"a/+"}).front()).Hides("b", 99, Serial{1}, 0));
+}
+
+TEST(RowMask, EndsWithinItsLastCommit) {
+  const RowMask mask{Filter::Everything(), {5, 9}, Serial{3}, Serial{2}, 1};
+  EXPECT_TRUE(mask.Hides("a", 5, Serial{3}, 1));
+  EXPECT_FALSE(mask.Hides("a", 5, Serial{3}, 2));
+  EXPECT_TRUE(mask.Hides("a", 5, Serial{2}, 2)) << "of the commit before it hides all";
+  EXPECT_FALSE(mask.Hides("a", 5, Serial{1}, 0));
+  EXPECT_FALSE(mask.Hides("a", 9, Serial{3}, 1));
 }
 
 TEST_F(StreamPlanTest, AReaderCountsForItsSlabOnceItIsGone) {

@@ -17,7 +17,8 @@ bool RowSelector::Covers(const Extent& extent) const {
 
 bool RowSelector::IsMasked(const Page& page, std::uint32_t row) const {
   return std::any_of(masks_.begin(), masks_.end(), [&](const RowMask& mask) {
-    return mask.Hides(page.topic(page.topic_of(row)), page.time(row), page.serial(row));
+    return mask.Hides(page.topic(page.topic_of(row)), page.time(row), page.serial(row),
+                      page.index(row));
   });
 }
 

@@ -76,7 +76,7 @@ class LastFinder {
       if (damage.has_value()) return Corruption(*damage);
       if (++rows % kStepRows == 0 && interrupted_ && interrupted_()) return Interrupted();
       const bool is_deleted = std::any_of(deleted.begin(), deleted.end(), [&](const RowMask& mask) {
-        return mask.Hides(row.topic, row.timestamp, row.serial);
+        return mask.Hides(row.topic, row.timestamp, row.serial, row.index);
       });
       return is_deleted ? Status::Ok() : visit(row);
     };
