@@ -58,7 +58,12 @@ void WriteTokens(Seeds* seeds) {
   seeds->WriteChecked(FuzzRecord::kIterator, iterator.Encode());
   iterator.position = {Position::Kind::kAfterKey, 0, kNoSerial, 0, "words"};
   seeds->WriteChecked(FuzzRecord::kIterator, iterator.Encode());
-  ScanIterator scan{{4}, {"a/+", "b"}, 5, 99, {{0, Serial{7}, {}}, {3, Serial{300}, {}}}, 2, {}, {}};
+  iterator.seen = Serial{301};
+  iterator.hidden = {{Serial{5}, Serial{6}}, {Serial{9}, Serial{9}}};
+  iterator.structure = "m/+/cpu";
+  seeds->WriteChecked(FuzzRecord::kIterator, iterator.Encode());
+  ScanIterator scan{{4}, {"a/+", "b"}, 5, 99, {{0, Serial{7}, {}}, {3, Serial{300}, {}}},
+                    2,   {},           {}};
   seeds->WriteChecked(FuzzRecord::kScanIterator, scan.Encode());
   scan.in_shard = 1;
   scan.shards[1].classes = {{RetentionClassId{1}, Generation{4}, Generation{6}, Serial{200}}};

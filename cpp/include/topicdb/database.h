@@ -107,8 +107,8 @@ class Database {
   // no such generation, and kReadOnly if the shard is not open for writing here.
   Result<std::unique_ptr<Transaction>> Begin(const TransactionOptions& options);
 
-  // Returns the streams that may hold messages that match, ordered by slab and structure. Leaves out
-  // those of generations before `generation_min`. Each class counts its own generations.
+  // Returns the streams that may hold messages that match, ordered by slab and structure. Leaves
+  // out those of generations before `generation_min`. Each class counts its own generations.
   Result<std::vector<Stream>> Streams(const Filter& filter, const TimeRange& range,
                                       Generation generation_min = Generation{}) const;
 
@@ -164,7 +164,10 @@ class Database {
   Result<Explanation> Explain(const std::vector<Filter>& filters, const TimeRange& range,
                               const InterruptCheck& interrupted = nullptr) const;
   // Returns a tail of the messages that match any of the filters. Returns kInvalidArgument if the
-  // layout has no commit log (skipstream), or if an option names a shard that does not exist.
+  // layout has no commit log (skipstream), if an option names a shard that does not exist, or if
+  // this handle does not see yet what an iterator has seen (Refresh). Returns kNotFound if a
+  // generation in which an iterator stands was merged, or dropped with messages that the iterator
+  // had still to give.
   Result<std::unique_ptr<Tail>> NewTail(const std::vector<Filter>& filters,
                                         const TailOptions& options) const;
 

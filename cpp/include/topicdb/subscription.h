@@ -38,6 +38,10 @@ struct SubscribeFrom {
   // For a shard that is not named, all drops count if `places` names it with a place behind its
   // beginning. Otherwise only those from now on count.
   std::map<std::uint32_t, Serial> counted;
+  // The subscription leaves out what these iterators have given or passed over in their streams,
+  // and older generations of their classes as far as their filters go. What was dropped since they
+  // were read last, and they had not given, is a loss.
+  std::vector<Iterator> given;
 };
 
 // The most that may be on its way to a subscriber: delivered, and not acknowledged.

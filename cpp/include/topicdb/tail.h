@@ -6,10 +6,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "topicdb/interrupt.h"
 #include "topicdb/message.h"
 #include "topicdb/status.h"
+#include "topicdb/types/iterator.h"
 #include "topicdb/types/numbers.h"
 #include "topicdb/types/read.h"
 
@@ -25,6 +27,9 @@ struct TailOptions {
   // For each shard: the tail stops after this commit. Once every shard has such a commit and is
   // read up to it, Next returns null without waiting.
   std::map<std::uint32_t, Serial> until;
+  // The tail leaves out what these iterators have given or passed over in their streams, and older
+  // generations of their classes as far as their filters go.
+  std::vector<Iterator> given;
 };
 
 // Gives every stored message that matches, and then those that are committed, each once. In each

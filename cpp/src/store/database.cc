@@ -24,6 +24,12 @@ constexpr std::size_t kExplainBytes = std::size_t{16} << 20;
 // The memory that the reader of one stream may take in Next.
 constexpr std::size_t kPageMemoryBytes = std::size_t{32} << 20;
 
+// Notes which commits a read of the view has seen.
+void NoteSeen(const ShardView& view, Iterator* iterator) {
+  iterator->seen = view.serial();
+  iterator->hidden = view.hidden();
+}
+
 bool WasReadOnly(const ShardView& view, const SlabId& slab) {
   const SlabView* const found = view.Find(slab);
   return found != nullptr && found->read_only;
@@ -122,8 +128,8 @@ Result<Iterator> Database::NewIterator(const Stream& stream, const Filter& filte
   TOPICDB_RETURN_IF_ERROR(impl_->CheckIsHere(stream.database, "this stream"));
   TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, FindMoment(*impl_, stream.slab.shard));
   bool read_only = false;
-  TOPICDB_RETURN_IF_ERROR(
-      FindTarget(*impl_, moment, stream.slab, stream.id, filter, &read_only).status());
+  TOPICDB_ASSIGN_OR_RETURN(const StreamTarget target,
+                           FindTarget(*impl_, moment, stream.slab, stream.id, filter, &read_only));
   Iterator iterator;
   iterator.database = stream.database;
   iterator.slab = stream.slab;
@@ -131,6 +137,8 @@ Result<Iterator> Database::NewIterator(const Stream& stream, const Filter& filte
   iterator.filter = filter.text();
   iterator.position.timestamp = range.start.value_or(0);
   iterator.end = range.end;
+  iterator.structure = target.set.structure.Text();
+  NoteSeen(*moment.view, &iterator);
   return iterator;
 }
 
@@ -172,6 +180,9 @@ Result<Page> Database::Next(const Iterator& iterator, const PageLimits& limits,
   }
   Page page{iterator, nullptr, read_only && outcome == ReadOutcome::kExhausted};
   page.iterator.position = reader->position();
+  page.iterator.exhausted = outcome == ReadOutcome::kExhausted;
+  page.iterator.structure = target.set.structure.Text();
+  NoteSeen(*entry.view, &page.iterator);
   page.batch = std::move(batch);
   if (outcome == ReadOutcome::kMore && !target.slab->layout().reads_one_stream()) {
     entry.iterator = page.iterator.Encode();
@@ -277,7 +288,16 @@ Result<std::unique_ptr<Tail>> Database::NewTail(const std::vector<Filter>& filte
   TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_RETURN_IF_ERROR(CheckShards("after", options.after, schema().shards));
   TOPICDB_RETURN_IF_ERROR(CheckShards("until", options.until, schema().shards));
-  return std::make_unique<Tail>(std::make_shared<TailImpl>(impl_, filters, options));
+  TOPICDB_ASSIGN_OR_RETURN(GivenByShard given, GivenOf(*impl_, options.given));
+  for (const auto& [shard, reads] : given) {
+    const auto after = options.after.find(shard);
+    if (after != options.after.end() && after->second >= reads->seen()) continue;
+    TOPICDB_ASSIGN_OR_RETURN(const auto found, impl_->shards().Find(shard));
+    TOPICDB_ASSIGN_OR_RETURN(const auto drops, found->DropsBehind(reads->counted()));
+    TOPICDB_RETURN_IF_ERROR(reads->CheckNotLost(drops, filters));
+  }
+  return std::make_unique<Tail>(
+      std::make_shared<TailImpl>(impl_, filters, options, std::move(given)));
 }
 
 Result<std::unique_ptr<StreamWatch>> Database::WatchStreams(const Filter& filter,

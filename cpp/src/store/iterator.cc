@@ -13,7 +13,8 @@ namespace {
 
 // DO NOT CHANGE THESE VALUES: users store these bytes. Zero is no version.
 constexpr std::uint8_t kStreamVersion = 0x11;
-constexpr std::uint8_t kIteratorVersion = 0x21;
+constexpr std::uint8_t kIteratorVersion = 0x22;
+constexpr std::uint8_t kOldIteratorVersion = 0x21;  // it does not know what was seen
 constexpr std::uint8_t kScanVersion = 0x31;
 
 std::string Begin(std::uint8_t version, const DatabaseId& database, const SlabId& slab,
@@ -92,6 +93,36 @@ bool ReadEnd(Decoder* decoder, std::optional<std::int64_t>* end) {
   const std::uint64_t bounded = decoder->Varint();
   if (bounded == 1) *end = static_cast<std::int64_t>(decoder->Varint());
   return decoder->ok() && bounded <= 1 && end->value_or(0) >= 0;
+}
+
+// Appends what an iterator has seen, of which an earlier version knows nothing.
+void AppendSeen(std::string* bytes, const Iterator& iterator) {
+  AppendVarint(bytes, iterator.seen.value());
+  AppendVarint(bytes, iterator.hidden.size());
+  for (const SerialRange& serials : iterator.hidden) {
+    AppendVarint(bytes, serials.first.value());
+    AppendVarint(bytes, serials.last.value());
+  }
+  AppendVarint(bytes, iterator.exhausted ? 1 : 0);
+  AppendPrefixed(bytes, iterator.structure);
+}
+
+bool ReadSeen(Decoder* decoder, Iterator* iterator) {
+  iterator->seen = Serial{decoder->Varint()};
+  const std::uint64_t hidden = decoder->Varint();
+  bool ok = decoder->ok() && iterator->seen != kNoSerial && hidden <= decoder->rest().size();
+  for (std::uint64_t i = 0; ok && i < hidden; ++i) {
+    SerialRange serials;
+    serials.first = Serial{decoder->Varint()};
+    serials.last = Serial{decoder->Varint()};
+    ok = decoder->ok() && serials.first != kNoSerial && serials.first <= serials.last &&
+         (i == 0 || iterator->hidden.back().first <= serials.first);
+    iterator->hidden.push_back(serials);
+  }
+  const std::uint64_t exhausted = decoder->Varint();
+  iterator->exhausted = exhausted == 1;
+  iterator->structure = decoder->Prefixed();
+  return ok && decoder->ok() && exhausted <= 1;
 }
 
 void AppendClasses(std::string* bytes, const ScanShard& shard) {
@@ -177,21 +208,27 @@ Result<Stream> Stream::Decode(std::string_view bytes) {
 }
 
 std::string Iterator::Encode() const {
-  std::string bytes = Begin(kIteratorVersion, database, slab, stream);
+  const bool is_old = seen == kNoSerial;
+  std::string bytes =
+      Begin(is_old ? kOldIteratorVersion : kIteratorVersion, database, slab, stream);
   AppendPrefixed(&bytes, filter);
   AppendEnd(&bytes, end);
   AppendPosition(&bytes, position);
+  if (!is_old) AppendSeen(&bytes, *this);
   return CloseRecord(std::move(bytes));
 }
 
 Result<Iterator> Iterator::Decode(std::string_view bytes) {
   const Status fault = Corruption("these bytes are no saved iterator");
-  Decoder decoder(FieldsOf(bytes, kIteratorVersion));
+  const bool is_old = !bytes.empty() && bytes[0] == static_cast<char>(kOldIteratorVersion);
+  Decoder decoder(FieldsOf(bytes, is_old ? kOldIteratorVersion : kIteratorVersion));
   Iterator iterator;
   if (!ReadPlace(&decoder, &iterator.database, &iterator.slab, &iterator.stream)) return fault;
   iterator.filter = decoder.Prefixed();
   if (!ReadEnd(&decoder, &iterator.end)) return fault;
-  if (!ReadPosition(&decoder, &iterator.position) || !decoder.Finished()) return fault;
+  if (!ReadPosition(&decoder, &iterator.position)) return fault;
+  if (!is_old && !ReadSeen(&decoder, &iterator)) return fault;
+  if (!decoder.Finished()) return fault;
   return iterator;
 }
 

@@ -108,7 +108,8 @@ std::uint64_t SubscriptionHub::Add(std::shared_ptr<Subscriber> subscriber, const
   client->interest = InterestOf(wanted);
   for (const auto& track : tracks_) {
     const LaneStart& start = starts.at(track->shard());
-    client->lanes.push_back({client.get(), track.get(), start.place, false, start.counted});
+    client->lanes.push_back(
+        {client.get(), track.get(), start.place, false, start.counted, start.given});
   }
   for (Lane& lane : client->lanes) lane.track->Add(&lane);
   work_.NotifyAll();
@@ -274,8 +275,9 @@ Result<bool> SubscriptionHub::CatchUpStep() {
     const Lane& lane = *track->NextReady();
     if (ServeKept(track, lane)) return true;
     track->is_being_read = true;
-    errand = {track,        lane.place,           lane.client->interest, track->InterestsNear(lane),
-              last_client_, track->drops_until(), track->drops_version()};
+    errand = {
+        track,        lane.place,           lane.client->interest,  track->InterestsNear(lane),
+        last_client_, track->drops_until(), track->drops_version(), lane.given};
   }
   Finish(errand, ReadFor(errand));
   return true;
@@ -303,6 +305,7 @@ bool SubscriptionHub::IsCurrent(const LogPage& page) {
 
 bool SubscriptionHub::ServeKept(Track* track, const Lane& lane) {
   cache_.KeepOnly(track->shard(), RemovalsVersionOf(track->shard()));
+  if (lane.given != nullptr) return false;
   const auto page = cache_.Find(track->shard(), lane.place, *lane.client->interest);
   if (page == nullptr) return false;
   stats_.shared_reads += track->ServeReady(page.get(), last_client_);
@@ -315,9 +318,9 @@ Result<SubscriptionHub::Read> SubscriptionHub::ReadFor(const Errand& errand) {
                            database_->shards().Find(errand.track->shard()));
   const auto read = [&](std::vector<SharedInterest> interests) -> Result<Read> {
     TOPICDB_ASSIGN_OR_RETURN(
-        auto page,
-        errand.track->reader.Read(shard, std::make_shared<const InterestSet>(std::move(interests)),
-                                  errand.from, kPageLimits, [this] { return IsStopping(); }));
+        auto page, errand.track->reader.Read(
+                       shard, std::make_shared<const InterestSet>(std::move(interests)),
+                       errand.from, kPageLimits, [this] { return IsStopping(); }, errand.given));
     TOPICDB_ASSIGN_OR_RETURN(auto drops,
                              DropsFor(*page, *shard, errand.drops_until, errand.drops_version));
     return Read{std::move(page), std::move(drops)};
@@ -332,7 +335,7 @@ void SubscriptionHub::Finish(const Errand& errand, Result<Read> read) {
   errand.track->is_being_read = false;
   if (IsStopping()) return;
   if (!read.ok()) {
-    for (Lane* lane : errand.track->ReadyAt(errand.from, *errand.first)) {
+    for (Lane* lane : errand.track->ReadyAt(errand.from, *errand.first, errand.given)) {
       lane->client->subscriber->Fail(read.status());
       lane->client->SetOpen(false);
     }
@@ -347,7 +350,8 @@ void SubscriptionHub::Finish(const Errand& errand, Result<Read> read) {
       errand.track->ServeReady(page.get(), is_current ? last_client_ : errand.last_client);
   ++stats_.catch_up_reads;
   stats_.shared_reads += taken > 0 ? taken - 1 : 0;
-  if (is_current && page->span().from < page->span().to) cache_.Add(page);
+  const bool is_whole = page->span().given == nullptr;
+  if (is_current && is_whole && page->span().from < page->span().to) cache_.Add(page);
   if (errand.track->TakeJoined()) WakeLive();
 }
 

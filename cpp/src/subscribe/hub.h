@@ -32,7 +32,8 @@ namespace topicdb {
 // Where a lane begins in its shard.
 struct LaneStart {
   CommitPlace place;
-  Serial counted;  // see SubscribeFrom
+  Serial counted;                                // see SubscribeFrom
+  std::shared_ptr<const GivenReads> given = {};  // null: nothing
 };
 using LaneStarts = std::map<std::uint32_t, LaneStart>;
 
@@ -80,6 +81,7 @@ class SubscriptionHub : public ViewHolder {
     std::uint64_t last_client = 0;          // the newest one when the errand began
     Serial drops_until;                     // the last drop that the track knows
     std::uint64_t drops_version = 0;
+    std::shared_ptr<const GivenReads> given;  // to the lane at `from`
   };
   // A page, and the drops that its track must learn before the page is offered.
   struct Read {

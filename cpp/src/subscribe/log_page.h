@@ -34,6 +34,8 @@ struct LogSpan {
   std::uint64_t removals_version = 0;
   Serial view_serial;
   SharedLogRows rows;
+  // What iterators have given is left out, so the span is for their lane alone. Null: it is whole.
+  std::shared_ptr<const GivenReads> given = {};
 };
 
 // Keeps the messages of a span, and finds those of each interest. The page cache and the threads of

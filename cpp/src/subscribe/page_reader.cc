@@ -1,6 +1,7 @@
 #include "subscribe/page_reader.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace topicdb {
 
@@ -9,23 +10,27 @@ namespace {
 // How many bytes of decoded pages one cursor may have open. A track keeps at most five cursors.
 constexpr std::size_t kCursorBytes = std::size_t{32} << 20;
 
-LogQuery QueryOf(const InterestSet& interests, const CommitPlace& from) {
+LogQuery QueryOf(const InterestSet& interests, std::shared_ptr<const GivenReads> given,
+                 const CommitPlace& from) {
   LogQuery query;
   query.filters = interests.filters();
   if (interests.timestamp_min() > 0) query.range.start = interests.timestamp_min();
   query.from = from;
   query.memory_bytes_max = kCursorBytes;
+  query.given = std::move(given);
   return query;
 }
 
 }  // namespace
 
 PageReader::Kept PageReader::Take(const std::shared_ptr<const InterestSet>& interests,
+                                  const std::shared_ptr<const GivenReads>& given,
                                   const CommitPlace& from) {
   const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
-    return kept.cursor.place() == from && kept.interests->ReadsLike(*interests);
+    return kept.cursor.place() == from && kept.given == given &&
+           kept.interests->ReadsLike(*interests);
   });
-  if (found == kept_.end()) return {interests, LogCursor(QueryOf(*interests, from))};
+  if (found == kept_.end()) return {interests, given, LogCursor(QueryOf(*interests, given, from))};
   Kept kept = std::move(*found);
   kept_.erase(found);
   return kept;
@@ -34,13 +39,15 @@ PageReader::Kept PageReader::Take(const std::shared_ptr<const InterestSet>& inte
 Result<std::shared_ptr<LogPage>> PageReader::Read(const std::shared_ptr<Shard>& shard,
                                                   std::shared_ptr<const InterestSet> interests,
                                                   const CommitPlace& from, const PageLimits& limits,
-                                                  const InterruptCheck& interrupted) {
+                                                  const InterruptCheck& interrupted,
+                                                  std::shared_ptr<const GivenReads> given) {
   LogSpan span;
   span.shard = shard->index();
   span.from = from;
+  span.given = given;
   {
     const MutexLock lock(mutex_);
-    Kept kept = Take(interests, from);
+    Kept kept = Take(interests, given, from);
     auto batch = std::make_shared<Batch>(/*keeps_serials=*/true);
     auto rows = std::make_shared<LogRows>();
     TOPICDB_RETURN_IF_ERROR(

@@ -18,11 +18,14 @@ class PageReader {
   // Keeps at most `cursors_max` cursors.
   explicit PageReader(std::size_t cursors_max) : cursors_max_(cursors_max) {}
 
-  // Reads a page that begins at `from`. Returns kCorruption or kInterrupted.
+  // Reads a page that begins at `from`, and leaves out what was `given` unless that is null.
+  // Returns kCorruption or kInterrupted, and what GivenReads::Check does.
   Result<std::shared_ptr<LogPage>> Read(const std::shared_ptr<Shard>& shard,
                                         std::shared_ptr<const InterestSet> interests,
                                         const CommitPlace& from, const PageLimits& limits,
-                                        const InterruptCheck& interrupted) TOPICDB_EXCLUDES(mutex_);
+                                        const InterruptCheck& interrupted,
+                                        std::shared_ptr<const GivenReads> given = nullptr)
+      TOPICDB_EXCLUDES(mutex_);
   // Gives back what the cursors hold of the shard.
   void Clear() TOPICDB_EXCLUDES(mutex_);
 
@@ -30,10 +33,12 @@ class PageReader {
   // A cursor that stands where the last read with it ended.
   struct Kept {
     std::shared_ptr<const InterestSet> interests;  // for which the cursor reads
+    std::shared_ptr<const GivenReads> given;       // that it leaves out
     LogCursor cursor;
   };
   // Takes out the cursor that is at `from` and reads the same. Makes one if there is none.
-  Kept Take(const std::shared_ptr<const InterestSet>& interests, const CommitPlace& from)
+  Kept Take(const std::shared_ptr<const InterestSet>& interests,
+            const std::shared_ptr<const GivenReads>& given, const CommitPlace& from)
       TOPICDB_REQUIRES(mutex_);
 
   const std::size_t cursors_max_;

@@ -32,7 +32,8 @@ Status CheckSubscribe(const Schema& schema, const std::vector<Filter>& filters,
 bool IsTheFirst(const CommitPlace& place) { return place <= CommitPlace{Serial{1}, 0}; }
 
 // Returns where the lanes of a subscription begin, for every open shard.
-LaneStarts StartsOf(const SubscribeFrom& from, const std::vector<ShardMoment>& moments) {
+LaneStarts StartsOf(const SubscribeFrom& from, const GivenByShard& given,
+                    const std::vector<ShardMoment>& moments) {
   LaneStarts starts;
   for (const ShardMoment& moment : moments) {
     const std::uint32_t shard = moment.shard->index();
@@ -40,9 +41,14 @@ LaneStarts StartsOf(const SubscribeFrom& from, const std::vector<ShardMoment>& m
     start.counted = moment.view->serial();
     if (!from.places.has_value()) {
       start.place = BehindCommit(moment.view->serial());
-    } else if (const auto given = from.places->find(shard); given != from.places->end()) {
-      start.place = given->second;
+    } else if (const auto found = from.places->find(shard); found != from.places->end()) {
+      start.place = found->second;
       if (!IsTheFirst(start.place)) start.counted = kNoSerial;
+    }
+    const auto reads = given.find(shard);
+    if (reads != given.end() && start.place.serial <= reads->second->seen()) {
+      start.given = reads->second;
+      start.counted = start.given->counted();
     }
     if (const auto known = from.counted.find(shard); known != from.counted.end()) {
       start.counted = known->second;
@@ -63,10 +69,11 @@ Result<std::unique_ptr<Subscription>> Subscriptions::Subscribe(
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_RETURN_IF_ERROR(CheckSubscribe(impl_->environment().schema, filters, from, window));
+  TOPICDB_ASSIGN_OR_RETURN(const GivenByShard given, GivenOf(*impl_, from.given));
   hub = impl_->Hub([&] { return std::make_shared<SubscriptionHub>(impl_); });
   return std::make_unique<Subscription>(std::make_unique<SubscriptionImpl>(
       hub, Wanted{filters, from.timestamp_min, from.part, from.parts},
-      StartsOf(from, impl_->shards().WholeMoments()), window));
+      StartsOf(from, given, impl_->shards().WholeMoments()), window));
 }
 
 Result<std::map<std::uint32_t, CommitPlace>> Subscriptions::PlacesAt(

@@ -59,9 +59,14 @@ void Track::Unlink(Lane* lane) {
   live_interests_ = nullptr;
 }
 
+void Track::MoveTo(const CommitPlace& place, Lane* lane) {
+  lane->place = place;
+  if (lane->given != nullptr && place.serial > lane->given->seen()) lane->given = nullptr;
+}
+
 void Track::FallBehind(Lane* lane, const CommitPlace& place) {
   Unlink(lane);
-  lane->place = place;
+  MoveTo(place, lane);
   LinkBehind(lane);
 }
 
@@ -82,7 +87,9 @@ Lane* Track::NextReady() const {
 std::vector<SharedInterest> Track::InterestsNear(const Lane& lane) const {
   const CommitPlace end{lane.place.serial.Next(near_), lane.place.index};
   std::map<std::uint64_t, SharedInterest> interests;
+  if (lane.given != nullptr) return {lane.client->interest};
   for (auto it = FirstFrom(behind_, lane.place); it != behind_.end() && (*it)->place < end; ++it) {
+    if ((*it)->given != nullptr) continue;
     const SharedInterest& interest = (*it)->client->interest;
     interests.emplace(interest->number, interest);
   }
@@ -91,28 +98,39 @@ std::vector<SharedInterest> Track::InterestsNear(const Lane& lane) const {
   return found;
 }
 
-std::vector<Lane*> Track::ReadyAt(const CommitPlace& place, const Interest& interest) const {
+std::vector<Lane*> Track::ReadyAt(const CommitPlace& place, const Interest& interest,
+                                  const std::shared_ptr<const GivenReads>& given) const {
   std::vector<Lane*> lanes;
   for (auto it = FirstFrom(ready_, place); it != ready_.end() && (*it)->place == place; ++it) {
+    if ((*it)->given != given) continue;
     if ((*it)->client->interest->number == interest.number) lanes.push_back(*it);
   }
   return lanes;
 }
 
 void Track::Learn(Drops drops) {
+  if (drops_.empty()) first_drop_is_many_ = drops.more.size() >= meta::kDropsMax;
   for (meta::DropRecord& drop : drops.more) {
     if (drop.serial > drops_until()) drops_.push_back(std::move(drop));
   }
   drops_version_ = drops.removals_version;
 }
 
+std::uint64_t Track::CountLostBy(const Lane& lane, const meta::DropRecord& drop) const {
+  const Interest& interest = *lane.client->interest;
+  const Serial from = PlaceOf(lane).serial;
+  if (lane.given == nullptr) {
+    return CountLost(drop, interest.filters, interest.timestamp_min, from);
+  }
+  const bool may_be_many = first_drop_is_many_ && &drop == &drops_.front();
+  return lane.given->CountLost(drop, interest.filters, interest.timestamp_min, from, may_be_many);
+}
+
 void Track::CountLosses(Lane* lane, Serial view_serial) {
-  const Interest& interest = *lane->client->interest;
-  const Serial from = PlaceOf(*lane).serial;
   const auto first = std::partition_point(
       drops_.begin(), drops_.end(), [&](const auto& drop) { return drop.serial <= lane->counted; });
   for (auto drop = first; drop != drops_.end() && drop->serial <= view_serial; ++drop) {
-    const std::uint64_t messages = CountLost(*drop, interest.filters, interest.timestamp_min, from);
+    const std::uint64_t messages = CountLostBy(*lane, *drop);
     if (messages == 0) continue;
     lane->client->subscriber->Lose(
         {shard_, drop->retention_class, drop->generation, drop->serial, messages});
@@ -151,9 +169,7 @@ bool Track::Advance(Lane* lane, LogPage* page) {
     lane->place = place;
     return has_taken;
   }
-  Unlink(lane);
-  lane->place = place;
-  LinkBehind(lane);
+  FallBehind(lane, place);
   if (span.at_end) Join(lane);
   return has_taken;
 }
@@ -178,7 +194,7 @@ std::size_t Track::ServeReady(LogPage* page, std::uint64_t client_max) {
   for (auto it = FirstFrom(ready_, span.from); it != ready_.end(); ++it) {
     const Lane& lane = **it;
     if (lane.place >= span.to && lane.place != span.from) break;  // an empty page serves its place
-    if (lane.client->number > client_max) continue;
+    if (lane.client->number > client_max || lane.given != span.given) continue;
     if (page->Covers(*lane.client->interest)) lanes.push_back(*it);
   }
   std::size_t taken = 0;

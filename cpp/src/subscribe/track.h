@@ -27,6 +27,9 @@ struct Lane {
   CommitPlace place;  // a live lane may be further: see Track::PlaceOf
   bool is_live = false;
   Serial counted;  // drops up to this serial were counted as losses
+  // What iterators have given, while the lane may come to it. Such a lane is behind, and shares no
+  // page with others. Null: nothing.
+  std::shared_ptr<const GivenReads> given = {};
 };
 
 // A subscriber, as the hub knows it, with a lane for each shard. The hub owns it, and its mutex
@@ -67,8 +70,9 @@ class Track {
   // Returns the interests of the lanes that are where `lane` is, or so near that one page may serve
   // them.
   std::vector<SharedInterest> InterestsNear(const Lane& lane) const;
-  // Returns the lanes at this place that can be served and have this interest.
-  std::vector<Lane*> ReadyAt(const CommitPlace& place, const Interest& interest) const;
+  // Returns the lanes at this place that can be served and have this interest and this `given`.
+  std::vector<Lane*> ReadyAt(const CommitPlace& place, const Interest& interest,
+                             const std::shared_ptr<const GivenReads>& given = nullptr) const;
   // Offers a page to the lanes in it whose clients have at most the number `client_max`. Returns
   // how many of them took something.
   std::size_t ServeReady(LogPage* page, std::uint64_t client_max);
@@ -124,6 +128,11 @@ class Track {
   void CountLiveLosses(Serial view_serial);
   // Puts a lane behind, at this place.
   void FallBehind(Lane* lane, const CommitPlace& place);
+  // Moves a lane that is linked nowhere. Nothing was given of what comes later than a certain
+  // place.
+  static void MoveTo(const CommitPlace& place, Lane* lane);
+  // Returns how many of the dropped messages the lane has lost, at most.
+  std::uint64_t CountLostBy(const Lane& lane, const meta::DropRecord& drop) const;
   // Returns the first lane that is at this place or behind it in the order of places.
   static LaneSet::const_iterator FirstFrom(const LaneSet& lanes, const CommitPlace& place);
 
@@ -138,6 +147,7 @@ class Track {
   std::set<Lane*> joined_;                             // that joined during a live read
   std::shared_ptr<const InterestSet> live_interests_;  // null: they have changed
   std::vector<meta::DropRecord> drops_;                // by serial
+  bool first_drop_is_many_ = false;                    // the first of drops_ may stand for several
   std::uint64_t drops_version_ = 0;
   Serial live_counted_;     // as Lane::counted, for all live lanes
   CommitPlace sweep_;       // lanes from here on have their turn, in the order of places

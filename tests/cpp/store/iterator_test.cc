@@ -20,21 +20,63 @@ Iterator ExampleIterator(Position position) {
   iterator.filter = "a/+";
   iterator.position = std::move(position);
   iterator.end = 99;
+  iterator.seen = Serial{(1ULL << 40) + 9};
+  iterator.hidden = {{Serial{300}, Serial{302}}};
+  iterator.exhausted = true;
+  iterator.structure = "a/+";
+  return iterator;
+}
+
+const Position kBehindAMessage{Position::Kind::kAfterMessage, 5, Serial{1ULL << 40}, 7, {}};
+
+// As versions stored it that did not note what was seen.
+Iterator OldIterator(Position position) {
+  Iterator iterator = ExampleIterator(std::move(position));
+  iterator.seen = kNoSerial;
+  iterator.hidden = {};
+  iterator.exhausted = false;
+  iterator.structure = {};
   return iterator;
 }
 
 TEST(Iterator, RoundTripsAndNoticesDamage) {
   const std::vector<Position> positions = {
       {Position::Kind::kAtTime, 5, kNoSerial, 0, {}},
-      {Position::Kind::kAfterMessage, 5, Serial{1ULL << 40}, 7, {}},
+      kBehindAMessage,
       {Position::Kind::kAfterKey, 0, kNoSerial, 0, std::string("a\0b\0", 4)}};
   for (const Position& position : positions) {
-    const Iterator iterator = ExampleIterator(position);
-    EXPECT_EQ(Iterator::Decode(iterator.Encode()).value(), iterator);
-    ForEachDamage(iterator.Encode(), [](const std::string& bytes) {
-      EXPECT_EQ(Iterator::Decode(bytes).status().code(), Code::kCorruption);
-    });
+    for (const Iterator& iterator : {ExampleIterator(position), OldIterator(position)}) {
+      EXPECT_EQ(Iterator::Decode(iterator.Encode()).value(), iterator);
+      ForEachDamage(iterator.Encode(), [](const std::string& bytes) {
+        EXPECT_EQ(Iterator::Decode(bytes).status().code(), Code::kCorruption);
+      });
+    }
   }
+}
+
+TEST(Iterator, TheStoredFormsNeverChange) {
+  const std::string golden =
+      "22090909090909090909090909090909090301f0a2040c03612f2b0163020580808080802007898080808020"
+      "01ac02ae020103612f2b7b1563e3";
+  EXPECT_EQ(ToHex(ExampleIterator(kBehindAMessage).Encode()), golden);
+  EXPECT_EQ(Iterator::Decode(FromHex(golden)).value(), ExampleIterator(kBehindAMessage));
+  const std::string old =
+      "21090909090909090909090909090909090301f0a2040c03612f2b0163020580808080802007aa4ccf59";
+  EXPECT_EQ(ToHex(OldIterator(kBehindAMessage).Encode()), old);
+  EXPECT_EQ(Iterator::Decode(FromHex(old)).value(), OldIterator(kBehindAMessage));
+}
+
+TEST(Iterator, RefusesWhatNoReadCanHaveSeen) {
+  const auto refused = [](std::vector<SerialRange> hidden) {
+    Iterator iterator = ExampleIterator(kBehindAMessage);
+    iterator.hidden = std::move(hidden);
+    return Iterator::Decode(iterator.Encode()).status().code() == Code::kCorruption;
+  };
+  EXPECT_TRUE(refused({{Serial{5}, Serial{4}}}));
+  EXPECT_TRUE(refused({{kNoSerial, Serial{4}}}));
+  EXPECT_TRUE(refused({{Serial{5}, Serial{6}}, {Serial{4}, Serial{4}}}));
+  EXPECT_FALSE(refused({{Serial{4}, Serial{6}}, {Serial{5}, Serial{9}}}));
+  EXPECT_FALSE(refused({}));
 }
 
 TEST(Stream, RoundTripsAndNoticesDamage) {
@@ -65,8 +107,7 @@ ScanIterator ExampleScan() {
                        {RetentionClassId{2}, Generation{1}, Generation{1}, kNoSerial}}}};
   iterator.in_shard = 1;
   iterator.counted = Serial{(1ULL << 33) + 2};
-  iterator.place =
-      ScanPlace{0, kNoStream, {Position::Kind::kAfterMessage, 8, Serial{301}, 2, {}}};
+  iterator.place = ScanPlace{0, kNoStream, {Position::Kind::kAfterMessage, 8, Serial{301}, 2, {}}};
   return iterator;
 }
 
@@ -122,7 +163,10 @@ TEST(ScanIterator, RefusesWhatNoScanCanBe) {
   }));
   EXPECT_TRUE(refused([](ScanIterator* scan) { scan->place->in_class = 2; }));
   EXPECT_TRUE(refused([](ScanIterator* scan) { scan->shards[1].classes[0].next = {}; }));
-  EXPECT_TRUE(refused([](ScanIterator* scan) { scan->shards.clear(); scan->in_shard = 0; }));
+  EXPECT_TRUE(refused([](ScanIterator* scan) {
+    scan->shards.clear();
+    scan->in_shard = 0;
+  }));
   EXPECT_TRUE(refused([](ScanIterator* scan) { scan->in_shard = 3; }));
   EXPECT_FALSE(refused([](ScanIterator*) {}));
   EXPECT_FALSE(ScanIterator::Decode(ExampleIterator({}).Encode()).ok());

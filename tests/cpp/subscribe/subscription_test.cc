@@ -384,5 +384,121 @@ TEST(Subscription, EachMessageOnceAndInOrderWhateverHappens) {
   EXPECT_EQ(database->subscriptions().GetStats()->subscriptions, 0U);
 }
 
+// Reads so many messages of the only stream of generation 1 that the filter finds, and returns the
+// iterator behind them.
+Iterator ReadOf(const Database& database, const std::string& filter, std::size_t count) {
+  const Filter wanted = Filter::Parse(filter).value();
+  const Stream stream = database.Streams(wanted, {}).value().front();
+  EXPECT_EQ(stream.slab.generation, Generation{1});
+  const Iterator at = database.NewIterator(stream, wanted, {}).value();
+  Page page = database.Next(at, {count, 1 << 20}).value();
+  EXPECT_EQ(page.batch->size(), count);
+  return page.iterator;
+}
+
+TEST(Subscription, LeavesOutWhatIteratorsHaveGiven) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendCounted(*database, "a", 0, 10);
+  AppendCounted(*database, "b", 100, 110);
+  SubscribeFrom from;
+  from.given = {ReadOf(*database, "a", 7), ReadOf(*database, "b", 10)};
+  AppendCounted(*database, "b", 110, 120);
+  const auto whole = Subscribe(*database, "#", {}, {100, 1 << 20});
+  const auto rest = Subscribe(*database, "#", from, {100, 1 << 20});
+  EXPECT_EQ(Take(*whole, 30).size(), 30U) << "others get everything";
+  std::vector<std::string> expected = Counted(7, 10);
+  for (const std::string& value : Counted(110, 120)) expected.push_back(value);
+  EXPECT_EQ(Take(*rest, 13), expected);
+  AppendCounted(*database, "a", 10, 20);
+  EXPECT_EQ(Take(*rest, 10), Counted(10, 20));
+  EXPECT_EQ(Take(*whole, 10), Counted(10, 20));
+  EXPECT_TRUE(TakeAll(*rest).empty());
+  EXPECT_EQ(rest->Info().lost, 0U);
+}
+
+TEST(Subscription, GoesOnFromItsPlacesWithoutWhatIteratorsHaveGiven) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  for (int i = 0; i < 6; ++i) {
+    Append(*database, {{"a", std::to_string(2 * i)}, {"b", std::to_string(2 * i + 1)}});
+  }
+  SubscribeFrom from;
+  from.given = {ReadOf(*database, "a", 4)};
+  Append(*database, {{"a", "12"}});
+  std::vector<std::string> values;
+  while (values.size() < 9) {  // a subscription for each message
+    const auto subscription = Subscribe(*database, "#", from, {1, 1 << 20});
+    const auto delivery = subscription->Next(kPatience).value();
+    ASSERT_TRUE(delivery.has_value());
+    values.emplace_back(delivery->batch->value(0));
+    (*from.places)[delivery->shard] = delivery->next;
+  }
+  EXPECT_EQ(values, (std::vector<std::string>{"1", "3", "5", "7", "8", "9", "10", "11", "12"}));
+}
+
+TEST(Subscription, TellsWhatWasDroppedAndIteratorsHadStillToGive) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendCounted(*database, "a", 0, 10);
+  AppendCounted(*database, "b", 10, 15);
+  const Iterator within = ReadOf(*database, "a", 3);
+  Iterator a = ReadOf(*database, "a", 10);
+  Iterator b = ReadOf(*database, "b", 5);
+  for (Iterator* at : {&a, &b}) {
+    const Page page = database->Next(*at, {1, 1'000}).value();
+    EXPECT_TRUE(page.batch->empty());
+    *at = page.iterator;
+  }
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
+  AppendCounted(*database, "a", 20, 30);
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
+  AppendCounted(*database, "a", 30, 31);
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
+  const auto lost = [&](const std::vector<Iterator>& given) {
+    SubscribeFrom from;
+    from.given = given;
+    const auto subscription = Subscribe(*database, "#", from, {100, 1 << 20});
+    std::vector<Loss> losses;
+    const std::vector<std::string> values = Take(*subscription, 11, kPatience, &losses);
+    EXPECT_EQ(values.front(), "20");
+    EXPECT_EQ(values.back(), "30");
+    std::uint64_t messages = 0;
+    for (const Loss& loss : losses) {
+      EXPECT_EQ(loss.generation, Generation{1});
+      messages += loss.messages;
+    }
+    return messages;
+  };
+  EXPECT_EQ(lost({a, b}), 0U) << "everything was given before";
+  EXPECT_EQ(lost({a}), 5U) << "nobody has read b";
+  EXPECT_EQ(lost({within, b}), 10U) << "at most";
+  EXPECT_EQ(lost({}), 0U) << "a new reader has lost nothing";
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{2}).ok());
+  SubscribeFrom from;
+  from.given = {a, b};
+  const auto subscription = Subscribe(*database, "#", from);
+  EXPECT_EQ(NextLoss(*subscription).messages, 10U) << "of the generation behind them";
+}
+
+TEST(Subscription, FailsIfWhatIteratorsHaveGivenIsMergedMeanwhile) {
+  const TestDirectory directory;
+  OpenOptions options;
+  options.schema.retention = {{"#", 0us, 0, 1us, 5}};
+  options.maintenance_interval = 0us;
+  const auto database = Database::Open(directory / "db", options).value();
+  AppendCounted(*database, "a", 0, 10);
+  SubscribeFrom from;
+  from.given = {ReadOf(*database, "a", 3)};
+  const auto subscription = Subscribe(*database, "#", from, {1, 1 << 20});
+  const auto first = subscription->Next(kPatience).value();
+  EXPECT_EQ(first->batch->value(0), "3");
+  ASSERT_TRUE(database->upkeep().Maintain(WallTime(4'000'000'000s)).ok());
+  EXPECT_EQ(database->subscriptions().Subscribe({Filter::Everything()}, from, {}).status().code(),
+            Code::kNotFound);
+  ASSERT_TRUE(subscription->Acknowledge(first->seqno).ok());
+  EXPECT_EQ(subscription->Next(kPatience).status().code(), Code::kNotFound);
+}
+
 }  // namespace
 }  // namespace topicdb

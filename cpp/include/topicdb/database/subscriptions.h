@@ -32,7 +32,9 @@ class Subscriptions {
   Subscriptions& operator=(const Subscriptions&) = delete;
 
   // Returns a subscription to the messages that match any of the filters. Returns kInvalidArgument
-  // as Database::NewTail does, and for a window of 0.
+  // as Database::NewTail does, and for a window of 0. Returns kNotFound if a generation in which an
+  // iterator stands was merged (keep_last). If it is merged later, before the subscription has
+  // passed what the iterators had seen, Subscription::Next returns that.
   Result<std::unique_ptr<Subscription>> Subscribe(const std::vector<Filter>& filters,
                                                   const SubscribeFrom& from,
                                                   const SubscribeWindow& window) const;

@@ -91,6 +91,14 @@ struct Iterator {
   Position position;
   std::optional<std::int64_t> end;  // exclusive
 
+  // What the last read has seen, for readers of the commit log that leave out what the iterator has
+  // given: the commits up to `seen` without those in `hidden`. kNoSerial: an earlier version has
+  // stored the iterator, and the members from here on are not known.
+  Serial seen = kNoSerial;
+  std::vector<SerialRange> hidden = {};  // by their first commits
+  bool exhausted = false;      // nothing that it has seen and wants is behind the position
+  std::string structure = {};  // of the stream
+
   auto operator<=>(const Iterator&) const = default;
 
   // Returns the stored form, which has a checksum and which later versions can read. docs/format.md

@@ -60,6 +60,13 @@ inline constexpr Serial kNoSerial;
 // The largest number there can be. As an upper bound it leaves out no commit.
 inline constexpr Serial kLastSerial{std::numeric_limits<std::uint64_t>::max()};
 
+// The commits from `first` to `last`, including both.
+struct SerialRange {
+  Serial first;
+  Serial last;
+  auto operator<=>(const SerialRange&) const = default;
+};
+
 static_assert(std::is_trivially_copyable_v<RetentionClassId>);
 static_assert(sizeof(RetentionClassId) == sizeof(std::uint32_t));
 static_assert(std::is_trivially_copyable_v<Generation>);

@@ -10,6 +10,9 @@ namespace {
 // less than the 2 GiB that its offsets reach.
 constexpr std::size_t kBatchBytesMax = std::size_t{1} << 30;
 
+// The decoded messages that one of many readers of a slab may keep at least.
+constexpr std::size_t kReaderBytesMin = std::size_t{4} << 20;
+
 PageLimits Bounded(PageLimits limits) {
   limits.bytes_max = std::min(limits.bytes_max, kBatchBytesMax);
   return limits;
@@ -23,51 +26,68 @@ void LogCursor::Release() {
   shard_.reset();
 }
 
-void LogCursor::OpenReaders() {
+Status LogCursor::OpenReaders() {
+  const GivenReads* given = query_.given.get();
+  if (given != nullptr && place_.serial > given->seen()) given = nullptr;
+  if (given != nullptr) TOPICDB_RETURN_IF_ERROR(given->Check(*view_));
   for (const SlabView& slab_view : view_->slabs()) {
-    const Slab& slab = *slab_view.slab;
-    if (slab.log() == nullptr) continue;
-    std::vector<RowMask> masks = MasksOf(*view_, slab.id());
-    for (const Filter& filter : query_.filters) {
-      for (StreamSet& set : SelectStreams(slab, {filter}, std::nullopt)) {
+    if (slab_view.slab->log() != nullptr) OpenReadersOf(*slab_view.slab, given);
+  }
+  return Status::Ok();
+}
+
+void LogCursor::OpenReadersOf(const Slab& slab, const GivenReads* given) {
+  std::vector<RowMask> masks = MasksOf(*view_, slab.id());
+  for (const Filter& filter : query_.filters) {
+    for (StreamSet& set : SelectStreams(slab, {filter}, std::nullopt)) {
+      std::vector<GivenReads::Part> parts;
+      if (given == nullptr) {
+        parts.push_back({std::move(set.streams), {}});
+      } else {
+        parts = given->Divide(slab, filter, std::move(set.streams));
+      }
+      for (GivenReads::Part& part : parts) {
         ReadRequest request;
-        request.streams = std::move(set.streams);
+        request.streams = std::move(part.streams);
         request.filter = filter;
         request.range = query_.range;
         request.masks = masks;
+        request.masks.insert(request.masks.end(), part.masks.begin(), part.masks.end());
         request.serial_max = query_.until;
-        request.memory_bytes_max = query_.memory_bytes_max;
+        request.memory_bytes_max =
+            std::max(query_.memory_bytes_max / parts.size(), kReaderBytesMin);
         readers_.push_back(slab.log()->NewLogReader(view_->Source(slab), request, place_.serial));
       }
-      masks.push_back(Except(filter));  // the readers of this filter return these messages
     }
+    masks.push_back(Except(filter));  // the readers of this filter return these messages
   }
 }
 
-void LogCursor::Open(const std::shared_ptr<Shard>& shard) {
+Status LogCursor::Open(const std::shared_ptr<Shard>& shard) {
   std::shared_ptr<const ShardView> now = shard->view();
   // The open readers stay unless something was removed since, which they would still return.
-  if (!readers_.empty() && now->removals_version() == removals_version_) return;
+  if (!readers_.empty() && now->removals_version() == removals_version_) return Status::Ok();
   Release();
   shard_ = shard;
   view_ = std::move(now);
   removals_version_ = view_->removals_version();
   view_serial_ = view_->serial();
-  if (view_->serial() >= place_.serial && query_.until >= place_.serial) OpenReaders();
+  if (view_->serial() < place_.serial || query_.until < place_.serial) return Status::Ok();
+  return OpenReaders();
 }
 
 Status LogCursor::ReadCommits(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
                               const InterruptCheck& interrupted, Batch* batch) {
-  Open(shard);
   const CommitPlace before = place_;
+  TOPICDB_RETURN_IF_ERROR(Settle(before, Open(shard)));
   return Settle(before, CommitsOn(Bounded(limits), interrupted, batch));
 }
 
 Status LogCursor::ReadMessages(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
                                const InterruptCheck& interrupted, Batch* batch,
                                std::vector<std::uint32_t>* indexes) {
-  Open(shard);
   const CommitPlace before = place_;
+  TOPICDB_RETURN_IF_ERROR(Settle(before, Open(shard)));
   return Settle(before, MessagesOn(Bounded(limits), interrupted, batch, indexes));
 }
 

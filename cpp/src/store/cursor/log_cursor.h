@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "store/cursor/given_reads.h"
 #include "store/read/stream_plan.h"
 #include "store/shard/shard.h"
 #include "topicdb/types/numbers.h"
@@ -20,6 +21,7 @@ struct LogQuery {
   CommitPlace from;                                 // messages before it are not wanted
   Serial until = kLastSerial;                       // last wanted commit
   std::size_t memory_bytes_max = kReadMemoryBytes;  // of decoded messages; see ReadRequest
+  std::shared_ptr<const GivenReads> given = {};     // is left out; null: nothing
 };
 
 // Reads the log of a shard in the order of commits. Keeps its place, and the readers that are open
@@ -33,7 +35,7 @@ class LogCursor {
   // They append at least one message if there is one. They leave out messages that were deleted, or
   // dropped with their slab, before the call. `shard` may be another handle of the same shard each
   // time. After an error, the cursor is where it was, and the caller must ignore what was appended.
-  // They return kCorruption, kInterrupted or kStorage.
+  // They return kCorruption, kInterrupted or kStorage, and what GivenReads::Check does.
 
   // Reads whole commits, so the last one may exceed the limits.
   Status ReadCommits(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
@@ -65,9 +67,10 @@ class LogCursor {
 
   // Opens readers of the newest view at place_. Keeps those that are open unless something was
   // removed since.
-  void Open(const std::shared_ptr<Shard>& shard);
-  // Opens readers of view_.
-  void OpenReaders();
+  Status Open(const std::shared_ptr<Shard>& shard);
+  // Open readers of view_, and of one slab of it.
+  Status OpenReaders();
+  void OpenReadersOf(const Slab& slab, const GivenReads* given);
   // Finds the reader whose turn it is.
   Result<Turn> NextTurn(const InterruptCheck& interrupted);
   // Do the work of ReadCommits and ReadMessages with the open readers.

@@ -6,10 +6,11 @@
 namespace topicdb {
 
 TailImpl::TailImpl(std::shared_ptr<DatabaseImpl> database, std::vector<Filter> filters,
-                   const TailOptions& options)
+                   const TailOptions& options, GivenByShard given)
     : database_(std::move(database)),
       filters_(std::move(filters)),
       until_(options.until),
+      given_(std::move(given)),
       serials_(options.after) {
   for (const auto& shard : database_->shards().All()) serials_.try_emplace(shard->index());
   database_->Register(this);
@@ -74,6 +75,7 @@ LogCursor& TailImpl::CursorOf(std::uint32_t shard) {
   query.filters = filters_;
   query.from = BehindCommit(serials_[shard]);
   query.until = UntilOf(shard);
+  if (const auto given = given_.find(shard); given != given_.end()) query.given = given->second;
   return cursors_.try_emplace(shard, std::move(query)).first->second;
 }
 

@@ -17,8 +17,9 @@ namespace topicdb {
 // can release its views. Thread-safe. Lock order: the database's lifecycle(), then mutex_.
 class TailImpl : public ViewHolder {
  public:
+  // `given` is what options.given have given.
   TailImpl(std::shared_ptr<DatabaseImpl> database, std::vector<Filter> filters,
-           const TailOptions& options);
+           const TailOptions& options, GivenByShard given);
   ~TailImpl() override;
 
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
@@ -49,6 +50,7 @@ class TailImpl : public ViewHolder {
   const std::shared_ptr<DatabaseImpl> database_;
   const std::vector<Filter> filters_;
   const std::map<std::uint32_t, Serial> until_;
+  const GivenByShard given_;
   mutable Mutex mutex_;  // one call at a time
   // By shard: the tail has returned every message up to this commit. It also has the shards of
   // TailOptions::after that are not open here.

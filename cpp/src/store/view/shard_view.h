@@ -33,13 +33,6 @@ std::vector<SlabView>::const_iterator PlaceOf(const SlabId& id, const std::vecto
 using DeleteRecords = std::shared_ptr<const std::vector<meta::DeleteRecord>>;
 using SharedJobs = std::shared_ptr<const meta::JobRecords>;
 
-// The commits from `first` to `last`, including both.
-struct SerialRange {
-  Serial first;
-  Serial last;
-  bool operator==(const SerialRange&) const = default;
-};
-
 // Returns a number that it has never returned before in this process.
 std::uint64_t NewRemovalsVersion();
 
