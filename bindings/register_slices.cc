@@ -24,9 +24,10 @@ py::object ScanSlices(const Database& self, const Filters& filters,
   return WrapScan(Unwrap(WithoutGil([&] { return self.NewScan(parsed, slices); })));
 }
 
-py::object NewTail(const Database& self, const Filters& filters, Serials after, Serials until) {
+py::object NewTail(const Database& self, const Filters& filters, Serials after, Serials until,
+                   std::vector<Iterator> given) {
   const std::vector<Filter> parsed = ParseFilters(filters);
-  const TailOptions options{std::move(after), std::move(until)};
+  const TailOptions options{std::move(after), std::move(until), std::move(given)};
   return WrapTail(Unwrap(WithoutGil([&] { return self.NewTail(parsed, options); })));
 }
 
@@ -53,7 +54,8 @@ void RegisterSlices(py::class_<Database>& type) {
   type.def("slices", &Slices, py::arg("filters"), py::arg("start"), py::arg("end"),
            py::arg("after"), py::arg("until"), py::arg("bytes_max"))
       .def("scan_slices", &ScanSlices, py::arg("filters"), py::arg("slices"))
-      .def("tail", &NewTail, py::arg("filters"), py::arg("after"), py::arg("until"))
+      .def("tail", &NewTail, py::arg("filters"), py::arg("after"), py::arg("until"),
+           py::arg("given") = std::vector<Iterator>())
       .def("measure_log", &MeasureLog, py::arg("shard"), py::arg("filters"), py::arg("after"),
            py::arg("until"), py::arg("start"), py::arg("rows_max"), py::arg("bytes_max"),
            py::arg("whole_blocks") = false);

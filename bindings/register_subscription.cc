@@ -90,12 +90,14 @@ py::dict InfoOf(const PySubscription& self) {
 PySubscription Subscribe(const Database& self, const Filters& filters,
                          const std::optional<Places>& places, std::int64_t start_us,
                          std::uint64_t messages, std::uint64_t bytes,
-                         std::pair<std::uint32_t, std::uint32_t> part, const Counted& counted) {
+                         std::pair<std::uint32_t, std::uint32_t> part, const Counted& counted,
+                         std::vector<Iterator> given) {
   const std::vector<Filter> parsed = ParseFilters(filters);
   SubscribeFrom from;
   from.timestamp_min = start_us;
   std::tie(from.part, from.parts) = part;
   from.counted = counted;
+  from.given = std::move(given);
   if (places.has_value()) {
     for (const auto& [shard, place] : *places) (*from.places)[shard] = {place.first, place.second};
   } else {
@@ -182,7 +184,7 @@ void RegisterSubscribe(py::module_& module, py::class_<Database>& type) {
       });
   type.def("subscribe", &Subscribe, py::arg("filters"), py::arg("places"), py::arg("start_us"),
            py::arg("window"), py::arg("window_bytes"), py::arg("part") = std::pair(0, 1),
-           py::arg("counted") = Counted())
+           py::arg("counted") = Counted(), py::arg("given") = std::vector<Iterator>())
       .def("count_dropped", &CountDropped, py::arg("shard"), py::arg("filters"),
            py::arg("start_us"), py::arg("place"), py::arg("counted"))
       .def("places_at", &PlacesAt, py::arg("filters"), py::arg("start_us"))

@@ -477,7 +477,11 @@ class Database:
         self, stream: Stream, filter: str, start: int | None, end: int | None
     ) -> Iterator: ...
     def tail(
-        self, filters: Sequence[str] | None, after: dict[int, int], until: dict[int, int]
+        self,
+        filters: Sequence[str] | None,
+        after: dict[int, int],
+        until: dict[int, int],
+        given: Sequence[Iterator] = ...,
     ) -> Tail: ...
     def watch_streams(self, filter: str, existing: bool) -> StreamWatch: ...
     def subscribe(
@@ -489,6 +493,7 @@ class Database:
         window_bytes: int,
         part: tuple[int, int] = (0, 1),
         counted: dict[int, int] = ...,
+        given: Sequence[Iterator] = ...,
     ) -> Subscription:
         """Subscribes. ``places`` None: from now on. Drops up to ``counted`` are no losses."""
     def count_dropped(

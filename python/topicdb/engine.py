@@ -44,8 +44,7 @@ RowPlace: TypeAlias = tuple[int, int]
 class Right(NamedTuple):
     """The right that a client of a server needs to call a method.
 
-    ``argument`` is the number of the argument that holds the topic filters which the right must
-    cover; None if the right is about no topics.
+    ``argument``: the number of the argument whose topic filters it must cover; None: there is none.
     """
 
     kind: Literal["any", "read", "delete", "admin"]
@@ -264,12 +263,7 @@ class Engine(Protocol):
         """
 
     def append_arrow(
-        self,
-        data: object,
-        durability: str | None,
-        escapes: bool = False,
-        id: str | None = None,
-        /,
+        self, data: object, durability: str | None, escapes: bool = False, id: str | None = None, /
     ) -> Receipt:
         """Stores messages that have an Arrow C stream or array, otherwise like ``append_rows``."""
 
@@ -344,8 +338,15 @@ class Engine(Protocol):
     def explain(self, filter: Filters, start: int | None, end: int | None, /) -> dict[str, int]:
         """Returns what a scan costs; ``topicdb.Database.explain`` documents the keys."""
 
-    def tail(self, filters: Sequence[str] | None, after: Serials, until: Serials, /) -> TailCursor:
-        """Reads commits behind ``after``, up to ``until``."""
+    def tail(
+        self,
+        filters: Sequence[str] | None,
+        after: Serials,
+        until: Serials,
+        given: Sequence[Iterator] = ...,
+        /,
+    ) -> TailCursor:
+        """Reads commits behind ``after``, up to ``until``; leaves out what iterators have given."""
 
     def watch_streams(self, filter: str, existing: bool, /) -> StreamCursor:
         """Gives new streams, with ``existing`` after those that are there."""
@@ -359,6 +360,7 @@ class Engine(Protocol):
         window_bytes: int,
         part: tuple[int, int] = ...,
         counted: Serials = ...,
+        given: Sequence[Iterator] = ...,
         /,
     ) -> SubscriptionCursor:
         """Subscribes to messages.
@@ -366,6 +368,7 @@ class Engine(Protocol):
         - ``places``: where to begin in each shard; None: with what is committed from now on.
         - ``part``: (number, count): only topics of this one of ``count`` parts.
         - ``counted``: what was dropped up to these commits is not reported as a loss.
+        - ``given``: what these iterators have given is left out.
         """
 
     @served(Right("read", 0))
@@ -502,9 +505,8 @@ class AppendQueue(Protocol):
     ) -> Future[Receipt] | None:
         """Begins to commit a transaction of the engine, which is over then.
 
-        It gathers with others; ``urgent``: it does not wait for any. Waits while too much is
-        queued, at most for ``room_us``: then it returns None, and nothing is stored. The future has
-        the receipt, or what ``TransactionEngine.commit`` would have raised.
+        It gathers with others, unless ``urgent``. Waits at most ``room_us`` while too much is
+        queued; then it returns None, and nothing is stored. The future has what ``commit`` gives.
         """
 
     def close_engine(self) -> None:

@@ -62,15 +62,23 @@ class StreamRef:
     key: StreamKey
 
 
+MessageId: TypeAlias = tuple[int, int, int]
+"""(shard, serial, position)"""
+
+
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A position in a stream: after the message with the key ``after``, or at the start if None."""
+    """A position in a stream: after the message with the key ``after``, or at the start if None.
+
+    ``passed``: what it had given or passed over when it was read last.
+    """
 
     stream: StreamRef
     filter: str
     start: int
     end: int | None
     after: OrderKey | None = None
+    passed: frozenset[MessageId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,7 @@ class ScanCursor:
     end: int | None
     until: Mapping[int, int]
     dropped: int
-    given: frozenset[tuple[int, int, int]] = frozenset()
+    given: frozenset[MessageId] = frozenset()
     told: frozenset[SlabId] = frozenset()
 
 
@@ -300,6 +308,45 @@ class Model:
         """Returns ``cursor`` as it is after ``last`` was read."""
         return replace(cursor, after=self.order_key(cursor.stream.key, last))
 
+    def looked(self, cursor: Cursor) -> Cursor:
+        """Returns ``cursor`` as it is when the database was asked for it now."""
+        key = cursor.stream.key
+        passed = {
+            self._id(entry)
+            for entry in self.stream_entries(cursor.stream)
+            if matches(cursor.filter, entry.topic)
+            and (
+                entry.timestamp < cursor.start
+                if cursor.after is None
+                else self.order_key(key, entry) <= cursor.after
+            )
+        }
+        return replace(cursor, passed=frozenset(passed))
+
+    def behind(self, cursors: Sequence[Cursor], filter: str) -> list[ResolvedRow]:
+        """Returns the messages that match, without what cursors have passed, in no order.
+
+        In a shard and class, generations before those of its cursors count as passed.
+        """
+        oldest: dict[tuple[int, str], int] = {}
+        for shard, name, generation in (cursor.stream.slab for cursor in cursors):
+            oldest[shard, name] = min(generation, oldest.get((shard, name), generation))
+        passed: frozenset[MessageId] = frozenset().union(*(cursor.passed for cursor in cursors))
+
+        def is_passed(slab_id: SlabId, entry: Entry) -> bool:
+            is_older = slab_id[2] < oldest.get(slab_id[:2], 0) and any(
+                cursor.stream.slab[:2] == slab_id[:2] and matches(cursor.filter, entry.topic)
+                for cursor in cursors
+            )
+            return is_older or self._id(entry) in passed
+
+        return [
+            entry.message
+            for slab_id, entries in self.scan(filter).items()
+            for entry in entries
+            if not is_passed(slab_id, entry)
+        ]
+
     def begin_scan(
         self, filter: str, start: int, end: int | None, until: Mapping[int, int]
     ) -> ScanCursor:
@@ -349,7 +396,7 @@ class Model:
             and self._id(entry) not in cursor.given
         ]
 
-    def _id(self, entry: Entry) -> tuple[int, int, int]:
+    def _id(self, entry: Entry) -> MessageId:
         return self.shard_of(entry.topic), entry.serial, entry.position
 
     def _scan_key(self, slab_id: SlabId, slab: Slab, entry: Entry) -> OrderKey:

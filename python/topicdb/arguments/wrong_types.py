@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from topicdb import _core
+
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
@@ -82,6 +84,17 @@ def _guarded(function: Callable[..., Any], doc: str | None = None) -> Callable[.
 def wrong_type(what: str, accepted: str, value: object) -> TypeError:
     """Returns an error which says that ``what`` must be ``accepted``, and what it is."""
     return TypeError(f"{what}: expected {accepted}, got {type(value).__name__}")
+
+
+def iterators_of(given: _core.Iterator | Sequence[_core.Iterator]) -> list[_core.Iterator]:
+    """Returns iterators that a user gave alone or as a list; raises TypeError for anything else."""
+    iterators = [given] if isinstance(given, _core.Iterator) else given
+    if isinstance(iterators, (str, bytes)) or not isinstance(iterators, Sequence):
+        raise wrong_type("given", "an Iterator or a list of them", given)
+    for one in iterators:
+        if not isinstance(one, _core.Iterator):
+            raise wrong_type("given", "a list of Iterator", one)
+    return list(iterators)
 
 
 def check_id(id: object) -> None:

@@ -317,7 +317,8 @@ class Subscription(Closing):
         """Returns about how many messages are stored and were not given yet.
 
         It counts by the entries of blocks where these suffice, else by reading. A commit that was
-        given in part counts as a whole. Deleted messages do not count.
+        given in part counts as a whole. Deleted messages do not count. Those that iterators have
+        given (``given``) count until it is behind them.
         """
         return lag_of(self._owner, self._filters, self._start_us, self.info()["places"])
 

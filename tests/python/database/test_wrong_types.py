@@ -87,7 +87,7 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
         "scan_slices": read(db.scan_slices, slices=slices, filter="#"),
         "tail": (
             lambda **options: db.tail(**options).close(),
-            {"filter": "#", "after": {0: 0}, "until": {0: 1}, "timeout": 0},
+            {"filter": "#", "after": {0: 0}, "until": {0: 1}, "given": [iterator], "timeout": 0},
         ),
         "watch_streams": (
             lambda **options: db.watch_streams(**options).close(),
@@ -97,7 +97,14 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
         "structures": (db.structures, {"filter": "#"}),
         "subscribe": (
             lambda **options: db.subscribe(**options).close(),
-            {"filter": "#", "start": "latest", "window": 10, "window_bytes": 10, "timeout": 0},
+            {
+                "filter": "#",
+                "start": "latest",
+                "given": iterator,
+                "window": 10,
+                "window_bytes": 10,
+                "timeout": 0,
+            },
         ),
         "consumer": (
             lambda **options: db.consumer(takeover=True, **options).close(),

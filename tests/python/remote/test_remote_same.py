@@ -32,10 +32,11 @@ def run(*files: str) -> None:
         "messages/test_append_scan.py",
         "messages/test_tail.py",
         "messages/test_iterators.py",
-        "messages/test_commit_async.py",
-        "messages/test_scan_steps.py",
         "mqtt/test_properties.py",
-        "follow/test_losses.py",
+        pytest.param("messages/test_commit_async.py", marks=pytest.mark.long),
+        pytest.param("messages/test_scan_steps.py", marks=pytest.mark.long),
+        pytest.param("follow/test_given.py", marks=pytest.mark.long),
+        pytest.param("follow/test_losses.py", marks=pytest.mark.long),
     ],
 )
 def test_it_is_the_same_over_the_wire(file: str) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from topicdb._core import Batch
+from topicdb._core import Batch, Iterator
 from topicdb.arguments.filters import Filters, filter_list
 from topicdb.arguments.forms import form_of
 from topicdb.arguments.times import TIMESTAMP_MAX, duration_us, timeout_us
+from topicdb.arguments.wrong_types import iterators_of
 from topicdb.engine import Engine
 from topicdb.follow import session_state
 from topicdb.follow.consumer import Consumer
@@ -48,7 +49,8 @@ class Following:
         self,
         filter: Filters = "#",
         *,
-        start: Start = "latest",
+        start: Start | None = None,
+        given: Iterator | Sequence[Iterator] = (),
         window: int = WINDOW,
         window_bytes: int = WINDOW_BYTES,
         timeout: float | timedelta | None = None,
@@ -66,7 +68,12 @@ class Following:
           that is stored; a time: only messages with that timestamp or a later one, stored or to
           come; {shard: serial}: what was committed behind that (``Receipt.serials``); {shard:
           Place}: from that place on (``Delivery.next``). Shards that are not named are read from
-          their oldest message on.
+          their oldest message on. None: ``"latest"``, or with ``given`` ``"earliest"``.
+        - ``given``: saved iterators of streams (``Page.iterator``); the subscription begins exactly
+          behind them. It leaves out what they have given or passed over, and in each shard the
+          generations of their classes that are older than theirs. It gives everything else: streams
+          without an iterator, and what was committed since an iterator was read last, wherever it
+          stands. To go on later, give the same iterators, and the places as ``start``.
         - ``window``, ``window_bytes``: how many messages, and bytes of topics and values, may be
           delivered and not acknowledged (default 1,000 and 8 MiB). Then nothing comes until
           something is acknowledged. One message may be larger. A slow subscriber delays nobody, and
@@ -77,7 +84,8 @@ class Following:
         - ``properties``, ``raw``: as in ``scan``. ``on_loss``: as in ``consumer``.
 
         Raises ValueError for a bad window or start, and with the layout ``skipstream``, which keeps
-        no commit log.
+        no commit log. Raises NotFoundError if an iterator of ``given`` is of another database, or
+        if ``keep_last`` has merged its generation; if that comes later, reading raises it.
 
         >>> with db.subscribe("site/+/pump/#", start="-24h") as messages:   # doctest: +SKIP
         ...     for message in messages:
@@ -85,9 +93,13 @@ class Following:
         """
         form = form_of(properties=properties, raw=raw)
         filters = filter_list(filter)
+        iterators = iterators_of(given)
+        if start is None:
+            start = "earliest" if iterators else "latest"
         places, start_us = start_of(start)
         report = Reporter("a subscription", on_loss)
-        core = self._core.subscribe(filters, places, start_us, window, window_bytes)
+        wanted = filters, places, start_us, window, window_bytes
+        core = self._core.subscribe(*wanted, (0, 1), {}, iterators)
         subscription = Subscription(
             core, self._core, filters, start_us, timeout_us(timeout), form, report
         )

@@ -18,7 +18,7 @@ from topicdb.arguments.times import (
     time_range_us,
     timeout_us,
 )
-from topicdb.arguments.wrong_types import wrong_type
+from topicdb.arguments.wrong_types import iterators_of, wrong_type
 from topicdb.cursor.scan import BATCH_BYTES_MAX, SLICE_BYTES_MAX, Scan, check_batch_limits
 from topicdb.cursor.stream_watch import StreamWatch
 from topicdb.cursor.tail import Tail
@@ -286,6 +286,7 @@ class Reading:
         *,
         after: Mapping[int, int] | None = None,
         until: Mapping[int, int] | None = None,
+        given: Iterator | Sequence[Iterator] = (),
         timeout: float | timedelta | None = None,
         properties: bool = False,
         raw: bool = False,
@@ -298,18 +299,21 @@ class Reading:
           these are left out.
         - ``until``: later commits are left out. Once all shards are read up to there, iteration
           ends.
+        - ``given``: saved iterators; what they have given is left out, as ``subscribe`` does it.
         - ``timeout``: iteration ends when no message comes for this many seconds; 0: at the end of
           what is stored; None: it waits for ever.
         - ``properties``, ``raw``: as in ``scan``.
 
         Raises ValueError if the database has the layout ``skipstream``, which keeps no commit log,
-        or if ``after`` names a shard that it does not have.
+        or if ``after`` names a shard that it does not have. Raises NotFoundError if a generation
+        was merged, or dropped with messages that an iterator of ``given`` had still to give.
 
         >>> for message in db.tail("metrics/#", after=receipt.serials):     # doctest: +SKIP
         ...     print(message)
         """
         form = form_of(properties=properties, raw=raw)
-        core = self._core.tail(filter_list(filter), dict(after or {}), dict(until or {}))
+        serials = dict(after or {}), dict(until or {})
+        core = self._core.tail(filter_list(filter), *serials, iterators_of(given))
         return Tail(core, timeout_us(timeout), form)
 
     def watch_streams(

@@ -124,8 +124,9 @@ class RemoteEngine:
         return self._call(Engine.scan_iterator, filter, start, end)
 
     def next_of_scan(self, iterator: ScanIterator, rows_max: int, bytes_max: int) -> ScanStep:
-        *found, loss = self.connection.call("next_of_scan", iterator, rows_max, bytes_max)
-        return ScanStep(*found, loss=None if loss is None else Loss(*loss))
+        found = self.connection.call("next_of_scan", iterator, rows_max, bytes_max)
+        behind, batch, end_of_scan, loss = found
+        return ScanStep(behind, batch, end_of_scan, None if loss is None else Loss(*loss))
 
     def slices(
         self,
@@ -144,9 +145,15 @@ class RemoteEngine:
     def explain(self, filter: Filters, start: int | None, end: int | None) -> dict[str, int]:
         return self._call(Engine.explain, filter, start, end)
 
-    def tail(self, filters: Sequence[str] | None, after: Serials, until: Serials) -> RemoteTail:
+    def tail(
+        self,
+        filters: Sequence[str] | None,
+        after: Serials,
+        until: Serials,
+        given: Sequence[Iterator] = (),
+    ) -> RemoteTail:
         lease = self.connection.lease()
-        number, serials = lease.call("tail", _list(filters), after, until)
+        number, serials = lease.call("tail", _list(filters), after, until, list(given))
         return RemoteTail(lease, number, serials, until, self._schema["shards"])
 
     def watch_streams(self, filter: str, existing: bool) -> RemoteWatch:
@@ -162,11 +169,20 @@ class RemoteEngine:
         window_bytes: int,
         part: tuple[int, int] = (0, 1),
         counted: Mapping[int, int] = MappingProxyType({}),
+        given: Sequence[Iterator] = (),
     ) -> RemoteSubscription:
         lease = self.connection.lease()
         plain = None if places is None else {shard: tuple(place) for shard, place in places.items()}
+        limits = window, window_bytes
         number = lease.call(
-            "subscribe", _list(filters), plain, start_us, window, window_bytes, part, dict(counted)
+            "subscribe",
+            _list(filters),
+            plain,
+            start_us,
+            *limits,
+            part,
+            dict(counted),
+            list(given),
         )
         return RemoteSubscription(lease, number)
 

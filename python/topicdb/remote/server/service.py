@@ -47,6 +47,7 @@ _FEW_BYTES_MAX = 64 << 10
 _MANY = {"ping", "subscribe", "subscription.find", "set_retention", "tail", "flow.settle"}
 _NAMED = ("hold", "group", "drop_group", "member")
 _WRITES = ("append", "append_async", "replay.publish")
+_WITH_VALUES = (*_WRITES, "next_of_scan", "subscribe", "tail")  # messages, or iterators
 _SCAN_BYTES = 2 << 20  # about what an open scan takes beside its batch
 _VALUES_OF_READ_MAX = 64 << 20  # of streams, slices and iterators, which travel as bytes
 
@@ -257,9 +258,11 @@ class Service:
 
     # Following.
 
-    def _tail(self, caller: Caller, filters: Any, after: Any, until: Any) -> tuple[int, Any]:
+    def _tail(
+        self, caller: Caller, filters: Any, after: Any, until: Any, given: Any = ()
+    ) -> tuple[int, Any]:
         caller.access.check_read(filters)
-        tail = self._core.tail(filters, after, until)
+        tail = self._core.tail(filters, after, until, given)
         return caller.client.keep(Tail(tail)), tail.serials()
 
     def _tail_next(
@@ -297,10 +300,11 @@ class Service:
         window_bytes: int,
         part: Any,
         counted: Any,
+        given: Any = (),
     ) -> int:
         caller.access.check_read(filters)
         size = self._window(window_bytes)
-        core = self._core.subscribe(filters, places, start_us, window, size, part, counted)
+        core = self._core.subscribe(filters, places, start_us, window, size, part, counted, given)
         return caller.client.keep(Subscription(core, size))
 
     def _window(self, wanted: int) -> int:
@@ -400,7 +404,7 @@ def _has_many(method: str) -> bool:
 
 
 def _has_values(method: str) -> bool:
-    return method in (*_WRITES, "next_of_scan") or method.startswith("transaction.")
+    return method in _WITH_VALUES or method.startswith("transaction.")
 
 
 def _check_kind(access: Access, method: str) -> None:
