@@ -3,16 +3,13 @@
 #include <rocksdb/file_system.h>
 
 #include <cerrno>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "base/thread/mutex.h"
-#include "base/thread/per_process.h"
+#include "rocks/files/open_directories.h"
 #include "rocks/files/process_threads.h"
 
 namespace topicdb::rocks {
@@ -22,59 +19,6 @@ namespace {
 // Returns whether RocksDB would store its options there.
 bool IsOptionsFile(std::string_view path) {
   return path.substr(path.rfind('/') + 1).starts_with("OPTIONS-");
-}
-
-// One of several handles on a directory, which share its descriptor.
-class SharedDirectory : public rocksdb::FSDirectoryWrapper {
- public:
-  explicit SharedDirectory(std::shared_ptr<rocksdb::FSDirectory> directory)
-      : FSDirectoryWrapper(directory.get()), directory_(std::move(directory)) {}
-
-  // The last one that is destroyed closes the descriptor.
-  rocksdb::IOStatus Close(const rocksdb::IOOptions&, rocksdb::IODebugContext*) override {
-    return rocksdb::IOStatus::OK();
-  }
-
- private:
-  const std::shared_ptr<rocksdb::FSDirectory> directory_;
-};
-
-// The directories that are open in this process. RocksDB opens the directory of a shard once for
-// each column family, and keeps it open to fsync it. A process has one such object. Thread-safe.
-class OpenDirectories {
- public:
-  using Open = std::function<rocksdb::IOStatus(std::unique_ptr<rocksdb::FSDirectory>*)>;
-
-  // Opens the directory unless another handle has it open.
-  rocksdb::IOStatus Share(const std::string& path, const Open& open,
-                          std::unique_ptr<rocksdb::FSDirectory>* directory)
-      TOPICDB_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
-    std::weak_ptr<rocksdb::FSDirectory>& known = known_[path];
-    std::shared_ptr<rocksdb::FSDirectory> shared = known.lock();
-    if (shared == nullptr) {
-      std::unique_ptr<rocksdb::FSDirectory> opened;
-      rocksdb::IOStatus status = open(&opened);
-      if (!status.ok()) {
-        known_.erase(path);
-        return status;
-      }
-      shared = std::move(opened);
-      known = shared;
-      std::erase_if(known_, [](const auto& item) { return item.second.expired(); });
-    }
-    *directory = std::make_unique<SharedDirectory>(std::move(shared));
-    return rocksdb::IOStatus::OK();
-  }
-
- private:
-  Mutex mutex_;
-  std::map<std::string, std::weak_ptr<rocksdb::FSDirectory>> known_ TOPICDB_GUARDED_BY(mutex_);
-};
-
-OpenDirectories& ProcessOpenDirectories() {
-  static PerProcess<OpenDirectories> directories;
-  return directories.Get([] { return std::make_unique<OpenDirectories>(); });
 }
 
 // The file system of the machine, with what file_system.h says. It lives as long as the process.
