@@ -3,6 +3,7 @@
 #include <random>
 #include <utility>
 
+#include "rocks/files/open_directories.h"
 #include "rocks/log/commit_link.h"
 #include "rocks/rocks_compat.h"
 
@@ -40,6 +41,13 @@ Status LocalLog::Write(const ShardEntry& entry, rocksdb::WriteBatch* batch) {
 Status LocalLog::Sync() {
   const rocksdb::Status status = db_->SyncWAL();
   return status.ok() ? Status::Ok() : FromRocks(status, "fsyncing the log of " + name_);
+}
+
+Status LocalLog::CheckInPlace() const {
+  Status status = ProcessOpenDirectories().CheckLog(db_->GetName());
+  if (status.ok()) return status;
+  return StorageFault(name_ + " was removed or replaced while it was open, so nothing that is " +
+                      "written here is kept (" + status.message() + ")");
 }
 
 }  // namespace topicdb::rocks

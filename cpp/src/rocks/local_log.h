@@ -23,6 +23,7 @@ class LocalLog : public ShardLog {
   Status Write(const ShardEntry& entry, rocksdb::WriteBatch* batch) override
       TOPICDB_EXCLUDES(mutex_);
   Status Sync() override;
+  Status CheckInPlace() const override;
   Status MayWrite() const override { return Status::Ok(); }
   std::uint64_t bytes() const override { return bytes_; }
 

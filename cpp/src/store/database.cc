@@ -333,6 +333,7 @@ Result<std::vector<JobInfo>> Database::Jobs() const {
 Status Database::Flush() {
   TOPICDB_ENTER(impl_);
   for (const auto& shard : impl_->shards().All()) {
+    TOPICDB_RETURN_IF_ERROR(shard->CheckInPlace());
     TOPICDB_RETURN_IF_ERROR(shard->SealAll());
     TOPICDB_RETURN_IF_ERROR(shard->Flush());
     TOPICDB_RETURN_IF_ERROR(impl_->upkeep().RemoveGarbage(*shard, GarbageScope::kAll));

@@ -80,6 +80,7 @@ Result<SnapshotInfo> Database::MakeSnapshot(const std::string& path, const CopyO
 Result<SnapshotInfo> DatabaseImpl::MakeSnapshot(const std::string& path, const CopyOptions& options,
                                                 const InterruptCheck& interrupted) {
   TOPICDB_RETURN_IF_ERROR(shards_.CheckMayWriteAll("snapshot"));
+  TOPICDB_RETURN_IF_ERROR(upkeep_.CheckInPlace());
   const std::string& database_path = environment_->database_path;
   TOPICDB_ASSIGN_OR_RETURN(const auto copy,
                            DatabaseCopy::Begin(path, options, /*replaces=*/false, interrupted));
@@ -104,6 +105,8 @@ Result<SnapshotInfo> DatabaseImpl::MakeSnapshot(const std::string& path, const C
     of_shard.hold.reset();
     info.serials.emplace_back(shard, of_shard.serial);
   }
+  // Files are found by their paths, so those of another database may have been copied since.
+  TOPICDB_RETURN_IF_ERROR(upkeep_.CheckInPlace());
   TOPICDB_ASSIGN_OR_RETURN(info.counts, copy->Finish(database_path));
   return info;
 }

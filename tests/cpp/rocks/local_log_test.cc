@@ -85,6 +85,7 @@ TEST(LocalLog, SyncsAndMayWrite) {
   EXPECT_TRUE(written.log().MayWrite().ok());
   ASSERT_TRUE(written.Put({}, "a").ok());
   EXPECT_TRUE(written.log().Sync().ok());
+  EXPECT_TRUE(written.log().CheckInPlace().ok()) << "its file system notes no logs";
 }
 
 }  // namespace

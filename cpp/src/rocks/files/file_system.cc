@@ -21,6 +21,10 @@ bool IsOptionsFile(std::string_view path) {
   return path.substr(path.rfind('/') + 1).starts_with("OPTIONS-");
 }
 
+rocksdb::IOStatus ToRocks(const Status& status) {
+  return status.ok() ? rocksdb::IOStatus::OK() : rocksdb::IOStatus::IOError(status.message());
+}
+
 // The file system of the machine, with what file_system.h says. It lives as long as the process.
 // Thread-safe.
 class TableFileSystem : public rocksdb::FileSystemWrapper {
@@ -43,7 +47,25 @@ class TableFileSystem : public rocksdb::FileSystemWrapper {
                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
                                     rocksdb::IODebugContext* debug) override {
     if (IsOptionsFile(path)) return rocksdb::IOStatus::NotSupported("TopicDB stores no options");
-    return WithRoom([&] { return FileSystemWrapper::NewWritableFile(path, options, file, debug); });
+    rocksdb::IOStatus status = CheckInPlace(path);
+    if (!status.ok()) return status;
+    status =
+        WithRoom([&] { return FileSystemWrapper::NewWritableFile(path, options, file, debug); });
+    if (!status.ok() || !path.ends_with(".log")) return status;
+    return ToRocks(ProcessOpenDirectories().NoteLog(path));
+  }
+
+  rocksdb::IOStatus DeleteFile(const std::string& path, const rocksdb::IOOptions& options,
+                               rocksdb::IODebugContext* debug) override {
+    rocksdb::IOStatus status = CheckInPlace(path);
+    return status.ok() ? FileSystemWrapper::DeleteFile(path, options, debug) : status;
+  }
+
+  rocksdb::IOStatus RenameFile(const std::string& from, const std::string& to,
+                               const rocksdb::IOOptions& options,
+                               rocksdb::IODebugContext* debug) override {
+    rocksdb::IOStatus status = CheckInPlace(to);
+    return status.ok() ? FileSystemWrapper::RenameFile(from, to, options, debug) : status;
   }
 
   rocksdb::IOStatus NewSequentialFile(const std::string& path, const rocksdb::FileOptions& options,
@@ -76,6 +98,12 @@ class TableFileSystem : public rocksdb::FileSystemWrapper {
   }
 
  private:
+  // Returns an error if the directory of this file was removed or replaced since a RocksDB has
+  // opened it. The directory that has the path now may belong to somebody else.
+  static rocksdb::IOStatus CheckInPlace(const std::string& path) {
+    return ToRocks(ProcessOpenDirectories().CheckLog(DirectoryOf(path)));
+  }
+
   // Opens something that stays open as long as it is used. If the process has too many files open,
   // closes table files that are not being read, and tries once more.
   template <typename Open>

@@ -48,6 +48,11 @@ class ShardLog {
   virtual Status Write(const ShardEntry& entry, rocksdb::WriteBatch* batch) = 0;
   // Fsyncs everything that was written to the log. Returns kStorage if that fails.
   virtual Status Sync() = 0;
+  // Returns OK if the log is still where it was opened. Otherwise the directory was removed, or
+  // something else has its path now, and nothing that is written is kept: returns kStorage, with
+  // the name of the shard. Whoever tells a caller that something is durable must check this after
+  // the fsync.
+  virtual Status CheckInPlace() const = 0;
   // Returns Ok, or the reason why this process may not write: another process leads.
   virtual Status MayWrite() const = 0;
   // Returns how many bytes were written since the opening, to the log or not.

@@ -84,6 +84,7 @@ Result<Maintenance> DatabaseUpkeep::SetRetention(const std::vector<RetentionClas
   all.may_age = MayAge(reading);
   Maintenance foreseen = Foresee(rules, std::move(usage), all, reading.wall_time);
   if (dry_run) return foreseen;
+  TOPICDB_RETURN_IF_ERROR(CheckInPlace());  // another database may have the path now
   // From here on the new rules hold. A shard that does not adopt them now does so when it is next
   // opened.
   TOPICDB_RETURN_IF_ERROR(StoreRetention(path, rules));
@@ -145,6 +146,11 @@ Result<std::vector<DroppedSlab>> DatabaseUpkeep::SetQuota(std::optional<std::uin
   quota_bytes_.store(all.quota_bytes);
   quota_trim_.store(all.quota_trim);
   return dropped;
+}
+
+Status DatabaseUpkeep::CheckInPlace() const {
+  for (const auto& shard : shards_.All()) TOPICDB_RETURN_IF_ERROR(shard->CheckInPlace());
+  return Status::Ok();
 }
 
 Status DatabaseUpkeep::RemoveGarbage(Shard& shard, GarbageScope scope) const {
@@ -239,6 +245,7 @@ Result<Maintenance> DatabaseUpkeep::Maintain(std::optional<WallTime> as_if,
 Result<Maintenance> DatabaseUpkeep::MaintainSlabs(std::optional<WallTime> as_if,
                                                   const InterruptCheck& interrupted) {
   const MutexLock lock(mutex_);
+  TOPICDB_RETURN_IF_ERROR(CheckInPlace());  // for handles whose commits are never fsynced
   const auto rules = environment_->rules();
   MaintenanceLimits all = LimitsNow();
   // All comparisons use one reading of the clock, because it may leap in between.

@@ -62,6 +62,9 @@ class DatabaseUpkeep {
   Status CheckQuota() const;
   // Works as Shard::RemoveGarbage does, but ends early when the database is closed.
   Status RemoveGarbage(Shard& shard, GarbageScope scope) const;
+  // Returns the error of the first open shard whose directory was removed or replaced since it was
+  // opened.
+  Status CheckInPlace() const;
   // Returns a mutex. While the caller holds it, the retention classes and the generations stay as
   // they are, except for generations that users rotate or drop themselves.
   Mutex& mutex() const TOPICDB_RETURN_CAPABILITY(mutex_) { return mutex_; }

@@ -87,8 +87,9 @@ class Shard {
   void AwaitCommit() const TOPICDB_EXCLUDES(state_->mutex) { const MutexLock lock(state_->mutex); }
   // Returns by how much the last timestamp that was assigned was ahead of the clock then.
   std::chrono::microseconds clock_ahead() const { return committer_.clock_ahead(); }
-  // Works as ShardState::SaveClock does.
+  // These work as the methods of ShardState do.
   Status SaveClock() { return state_->SaveClock(); }
+  Status CheckInPlace() { return state_->CheckInPlace(); }
   // Works as DeleteFinisher::Finish does.
   Status FinishDeletes() { return deletes_.Finish(); }
 

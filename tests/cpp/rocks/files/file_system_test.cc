@@ -44,5 +44,52 @@ TEST(FileSystem, NoOptionsAreStored) {
   EXPECT_TRUE(files->NewWritableFile(directory / "000008.sst", {}, &file, nullptr).ok());
 }
 
+// A RocksDB that writes a log in a directory, with the file system of writers.
+class WritingTest : public ::testing::Test {
+ protected:
+  WritingTest() {
+    std::filesystem::create_directory(path_);
+    EXPECT_TRUE(files_->NewDirectory(path_, {}, &held_, nullptr).ok());
+    log_ = Make(path_ + "/000001.log");
+  }
+  std::unique_ptr<rocksdb::FSWritableFile> Make(const std::string& path) const {
+    std::unique_ptr<rocksdb::FSWritableFile> file;
+    status_ = files_->NewWritableFile(path, {}, &file, nullptr);
+    return file;
+  }
+
+  const TestDirectory directory_;
+  const std::string path_ = directory_ / "shard";
+  const std::shared_ptr<rocksdb::FileSystem> files_ = EnvOf(FilesOwner::kWriter)->GetFileSystem();
+  std::unique_ptr<rocksdb::FSDirectory> held_;
+  std::unique_ptr<rocksdb::FSWritableFile> log_;
+  mutable rocksdb::IOStatus status_;
+};
+
+TEST_F(WritingTest, ChangesFilesWhileTheDirectoryIsInPlace) {
+  ASSERT_TRUE(status_.ok());
+  Make(path_ + "/000002.sst");
+  EXPECT_TRUE(status_.ok());
+  EXPECT_TRUE(files_->RenameFile(path_ + "/000002.sst", path_ + "/000003.sst", {}, nullptr).ok());
+  EXPECT_TRUE(files_->DeleteFile(path_ + "/000003.sst", {}, nullptr).ok());
+  const auto next = Make(path_ + "/000004.log");
+  EXPECT_TRUE(files_->DeleteFile(path_ + "/000001.log", {}, nullptr).ok());
+  Make(path_ + "/000005.sst");
+  EXPECT_TRUE(status_.ok()) << status_.ToString();
+}
+
+TEST_F(WritingTest, ChangesNothingInADirectoryThatHasItsPathNow) {
+  std::filesystem::rename(path_, path_ + ".old");
+  std::filesystem::create_directory(path_);
+  std::filesystem::copy_file(path_ + ".old/000001.log", path_ + "/000001.log");
+  EXPECT_EQ(Make(path_ + "/000002.sst"), nullptr);
+  EXPECT_TRUE(status_.IsIOError());
+  EXPECT_NE(status_.ToString().find("is another file now"), std::string::npos);
+  EXPECT_TRUE(files_->DeleteFile(path_ + "/000001.log", {}, nullptr).IsIOError());
+  EXPECT_TRUE(files_->RenameFile(path_ + "/000001.log", path_ + "/x", {}, nullptr).IsIOError());
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/000001.log"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 1);
+}
+
 }  // namespace
 }  // namespace topicdb::rocks

@@ -20,6 +20,7 @@ class FullLog : public rocks::ShardLog {
     return StorageFault("the disk is full");
   }
   Status Sync() override { return Status::Ok(); }
+  Status CheckInPlace() const override { return Status::Ok(); }
   Status MayWrite() const override { return Status::Ok(); }
   std::uint64_t bytes() const override { return 0; }
 };

@@ -102,7 +102,11 @@ Status ShardState::CheckWritable() const {
 
 Status ShardState::Write(const rocks::ShardEntry& entry, rocksdb::WriteBatch* batch) {
   Status status = log->Write(entry, batch);
-  if (!status.ok()) Poison(status);
+  if (!status.ok()) {
+    Poison(status);
+  } else if (entry.durability == rocks::EntryDurability::kDisk) {
+    status = CheckInPlaceLocked();
+  }
   return status;
 }
 
@@ -126,13 +130,26 @@ Status ShardState::ReserveSerials(std::uint64_t more) {
 
 Status ShardState::SyncLog() {
   Status status = log->Sync();
-  if (status.ok()) return status;
+  // This comes after the fsync: what is acknowledged must be on disk, and be found there.
+  if (status.ok()) return CheckInPlace();
   const MutexLock lock(mutex);
   // After a write has failed, RocksDB reports that error for all others, so `poison` says more.
   if (!poison.ok()) status = poison;
   Poison(status);
   return StorageFault(status.message() +
                       ": the commit is visible, but may be gone after a loss of power");
+}
+
+Status ShardState::CheckInPlace() {
+  if (log->CheckInPlace().ok()) return Status::Ok();
+  const MutexLock lock(mutex);
+  return CheckInPlaceLocked();
+}
+
+Status ShardState::CheckInPlaceLocked() {
+  Status status = log->CheckInPlace();
+  if (!status.ok()) Poison(status);
+  return status;
 }
 
 Result<std::optional<LeapRecord>> ShardState::PutClock(rocksdb::WriteBatch* batch) const {
@@ -170,9 +187,11 @@ Status ShardState::SaveCleanState() {
 Status ShardState::Flush() {
   if (environment->read_only) return Status::Ok();
   const MutexLock lock(mutex);
+  if (poison.ok()) TOPICDB_RETURN_IF_ERROR(CheckInPlaceLocked());
   const Status status = FlushFamilies(*slabs, /*wait=*/true);
   if (!poison.ok()) return poison;
   TOPICDB_RETURN_IF_ERROR(status);
+  TOPICDB_RETURN_IF_ERROR(CheckInPlaceLocked());
   unlogged_serial = kNoSerial;
   return Status::Ok();
 }

@@ -59,10 +59,15 @@ class ShardState {
   Status CheckWritable() const TOPICDB_REQUIRES(mutex);
   // Lets nothing be written until the shard is opened again.
   void Poison(const Status& status) TOPICDB_REQUIRES(mutex);
-  // Writes the batch through the log. A failure poisons the shard.
+  // Writes the batch through the log, and checks that the log is in place if `entry` is to be on
+  // disk. A failure poisons the shard.
   Status Write(const rocks::ShardEntry& entry, rocksdb::WriteBatch* batch) TOPICDB_REQUIRES(mutex);
-  // Fsyncs the log. A failure poisons the shard.
+  // Fsyncs the log, and checks that it is in place. A failure poisons the shard.
   Status SyncLog() TOPICDB_EXCLUDES(mutex);
+  // Returns OK if the directory of the shard is still the one that was opened. Otherwise poisons
+  // the shard, and returns kStorage.
+  Status CheckInPlace() TOPICDB_EXCLUDES(mutex);
+  Status CheckInPlaceLocked() TOPICDB_REQUIRES(mutex);
   // Reserves `more` serials, and tens of thousands beyond these, with one fsync. No serial is used
   // before it is reserved, so that none is ever used twice.
   Status ReserveSerials(std::uint64_t more = 0) TOPICDB_REQUIRES(mutex);
@@ -79,8 +84,8 @@ class ShardState {
   // Moves what these slabs and the records of the shard have in memory to files. With `wait`,
   // returns when that is done. Otherwise only starts it.
   Status FlushFamilies(const std::vector<SlabView>& of_slabs, bool wait);
-  // Moves everything in memory to files. Nobody can commit meanwhile. Does nothing if the shard is
-  // read-only.
+  // Moves everything in memory to files, and checks that these are in place. Nobody can commit
+  // meanwhile. Does nothing if the shard is read-only.
   Status Flush() TOPICDB_EXCLUDES(mutex);
   // Moves everything in memory to files if there are commits that the log does not have. Whoever
   // seals, merges or removes garbage calls it first, so as not to make only parts of such commits
