@@ -85,6 +85,7 @@ class NativeFiles : public QueueFiles {
 
   QueueFormat format() const override { return QueueFormat::kTopicdb; }
   const SegmentFormat& segment_format() const override { return NativeSegmentFormat(); }
+  const FileLock& lock() const override { return *lock_; }
   const QueueRecord& record() const override { return record_; }
   bool record_damaged() const override { return slots_->damaged(); }
   Status WriteRecord(const QueueRecord& record) override {

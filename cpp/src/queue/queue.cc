@@ -186,6 +186,7 @@ Status QueueImpl::RemoveConsumer(const std::string& name) {
   const CallGate::Call call(gate_);
   TOPICDB_RETURN_IF_ERROR(CheckUsable());
   if (name == kDefaultCursor) return InvalidArgument("the default cursor cannot be removed");
+  TOPICDB_RETURN_IF_ERROR(CheckInPlace());
   {
     const MutexLock consumers(consumers_mutex_);
     const auto found = consumers_.find(name);
@@ -289,7 +290,7 @@ Status QueueImpl::Flush() {
   Status status;
   if (options_.mode == QueueMode::kOffload) {
     const MutexLock lock(append_mutex_);
-    if (memory_ != nullptr && BytesInUse() > 0) status = MoveToDisk(&report);
+    if (memory_ != nullptr && HasItems()) status = MoveToDisk(&report);
   }
   Tell(report);
   TOPICDB_RETURN_IF_ERROR(status);

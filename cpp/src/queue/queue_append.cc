@@ -79,6 +79,14 @@ std::uint64_t QueueImpl::BytesInUse() const {
   return most;
 }
 
+bool QueueImpl::HasItems() const {
+  const std::uint64_t end = log().end_count().items;
+  bool found = false;
+  ForEachConsumer(
+      [&](const Consumer& consumer) { found = found || consumer.acknowledged_items() < end; });
+  return found;
+}
+
 std::uint64_t QueueImpl::LowWater() const {
   std::uint64_t least = UINT64_MAX;
   ForEachConsumer([&](const Consumer& consumer) { least = std::min(least, consumer.low_water()); });
@@ -216,6 +224,7 @@ Status QueueImpl::ReserveSequences(std::uint64_t count) {
   if (!reserves_sequences_) return Status::Ok();
   const std::uint64_t next = log().end_sequence();
   if (next + count <= sequence_ceiling_) return Status::Ok();
+  TOPICDB_RETURN_IF_ERROR(CheckInPlace());
   const MutexLock lock(files_mutex_);
   QueueRecord record = files_->record();
   record.closed_end.reset();
@@ -271,7 +280,7 @@ Status QueueImpl::ChooseLog(std::uint64_t bytes, Durability durability, ReadRepo
   const bool fits =
       durability == Durability::kNone && BytesInUse() + bytes <= options_.segment_bytes;
   if (memory_ != nullptr) return fits ? Status::Ok() : MoveToDisk(report);
-  if (!fits || BytesInUse() > 0) return Status::Ok();
+  if (!fits || HasItems()) return Status::Ok();
   // As Close does it: the segments go, so no stored cursor may ask for their items.
   TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
   return MoveToMemory(report);

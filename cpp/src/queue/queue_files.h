@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file/files.h"
 #include "queue/consumer.h"
 #include "segment/segment_log.h"
 #include "topicdb/queue.h"
@@ -51,6 +52,8 @@ class QueueFiles {
 
   virtual QueueFormat format() const = 0;
   virtual const SegmentFormat& segment_format() const = 0;
+  // Returns the lock of the directory.
+  virtual const FileLock& lock() const = 0;
   // Returns the record as it was read or written last.
   virtual const QueueRecord& record() const = 0;
   // Returns whether one copy of the record is damaged. record() may then be an old one.

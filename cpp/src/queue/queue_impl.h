@@ -1,8 +1,8 @@
 // The implementation of a buffer queue; see Queue in topicdb/queue.h.
 //
-// Lock order: append_mutex_, consumers_mutex_, signal_mutex_, files_mutex_, a consumer's mutex, the
-// log's mutex. A thread that holds one of the other mutexes locks nothing else. The queue holds
-// none of them while it calls the user's callbacks.
+// Lock order: free_mutex_, append_mutex_, consumers_mutex_, signal_mutex_, files_mutex_, a
+// consumer's mutex, the log's mutex. A thread that holds one of the other mutexes locks nothing
+// else. The queue holds none of them while it calls the user's callbacks.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/file/known_file.h"
 #include "base/thread/call_gate.h"
 #include "base/thread/fork_guard.h"
 #include "base/thread/mutex.h"
@@ -159,6 +160,9 @@ class QueueImpl {
   std::shared_ptr<QueueLog> shared_log() const TOPICDB_REQUIRES(append_mutex_);
   // Returns what the items count that the slowest cursor has not acknowledged.
   std::uint64_t BytesInUse() const TOPICDB_REQUIRES(append_mutex_);
+  // Returns whether a cursor has not acknowledged everything. Items may count nothing for the
+  // limits, so this is not the same as BytesInUse() > 0.
+  bool HasItems() const TOPICDB_REQUIRES(append_mutex_);
   // Returns a number below which every cursor has acknowledged all items.
   std::uint64_t LowWater() const TOPICDB_EXCLUDES(consumers_mutex_);
   template <typename Visit>
@@ -168,20 +172,23 @@ class QueueImpl {
   }
 
   // queue_sync.cc
-  // Fsyncs what was appended before the call, together with other callers. A failure poisons the
-  // queue: it takes nothing more until it is opened again.
+  // Returns kStorage if the directory of the queue was removed or replaced since it was opened.
+  Status CheckInPlace() const;
+  // Fsyncs what was appended before the call, together with other callers, and checks that the
+  // directory is in place. A failure poisons the queue: it takes nothing more until it is opened
+  // again.
   Status SyncAppended() TOPICDB_EXCLUDES(sync_mutex_);
   // Fsyncs for all callers that wait. Unlocks sync_mutex_ meanwhile. REQUIRES: !syncing_
   void LeadSync(DiskLog& log) TOPICDB_REQUIRES(sync_mutex_);
   // Returns kStorage if an fsync has failed.
   Status CheckPoison() const TOPICDB_EXCLUDES(sync_mutex_);
   // Stores the cursors that have changed since they were stored last. With `sync`, stores all of
-  // them, safe from loss of power.
+  // them, safe from loss of power, and checks that the directory is in place.
   Status SaveCursors(bool sync) TOPICDB_EXCLUDES(files_mutex_);
   // Waits until there is something to pop, or until `until`.
   void WaitForItems(const Consumer& consumer, Clock::time_point until);
   // Frees the items that every cursor has acknowledged, unless that frees nothing (see free_at_).
-  Status FreeAcknowledged() TOPICDB_EXCLUDES(append_mutex_);
+  Status FreeAcknowledged() TOPICDB_EXCLUDES(free_mutex_, append_mutex_);
   // Called when items were acknowledged or dropped, and a cursor needs none below `low_water` any
   // more. Frees what is in memory, and leaves the files to the keeper.
   void FreeSoon(std::uint64_t low_water) TOPICDB_EXCLUDES(append_mutex_);
@@ -206,7 +213,12 @@ class QueueImpl {
   const std::string path_;
   const QueueOptions options_;
   const ForkGuard fork_guard_;
-  CallGate gate_;  // every public call enters it
+  std::optional<KnownFile> place_;  // the locked file; Open sets it; absent: in memory
+  CallGate gate_;                   // every public call enters it
+
+  // Held while segments are removed, so that they go in their order. If a process ends when a later
+  // one is gone before an earlier one, there is a gap that looks like damage.
+  Mutex free_mutex_;
 
   Mutex append_mutex_;  // held to make the log longer or to replace it
   CondVar room_;        // for the calls that wait for room

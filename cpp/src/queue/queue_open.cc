@@ -37,6 +37,7 @@ Status QueueImpl::Open() {
 }
 
 Status QueueImpl::DeleteVolatile() {
+  TOPICDB_RETURN_IF_ERROR(CheckInPlace());
   const MutexLock lock(files_mutex_);
   TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(path_));
   for (const std::string& name : names) {
@@ -68,6 +69,7 @@ Status QueueImpl::OpenFiles(ReadReport* report) {
     record.weighed = true;
     TOPICDB_RETURN_IF_ERROR(files->WriteRecord(record));
   }
+  place_ = files->lock().file();
   {
     const MutexLock lock(files_mutex_);
     files_ = std::move(files);
@@ -87,7 +89,8 @@ Status QueueImpl::OpenFiles(ReadReport* report) {
                                   record.id,
                                   options_.segment_bytes,
                                   /*durable=*/options_.mode != QueueMode::kVolatile,
-                                  options_.weighed};
+                                  options_.weighed,
+                                  place_};
   TOPICDB_ASSIGN_OR_RETURN(auto segments,
                            SegmentLog::Open(options, record.closed_end, next, &report->damage));
   disk_ = std::make_shared<DiskLog>(std::move(segments));
@@ -96,7 +99,7 @@ Status QueueImpl::OpenFiles(ReadReport* report) {
   free_at_.store(disk_->free_at(), std::memory_order_release);
   spilled_ = true;
   const bool spills = options_.mode == QueueMode::kOffload || options_.mode == QueueMode::kVolatile;
-  return spills && BytesInUse() == 0 ? MoveToMemory(report) : Status::Ok();
+  return spills && !HasItems() ? MoveToMemory(report) : Status::Ok();
 }
 
 Status QueueImpl::OpenConsumers(SegmentLog* segments, ReadReport* report) {
@@ -136,10 +139,12 @@ Status QueueImpl::CloseFiles(ReadReport* report) {
     TOPICDB_RETURN_IF_ERROR(disk_->segments().Clear());
     return DeleteVolatile();
   }
-  if (memory_ != nullptr && BytesInUse() > 0) TOPICDB_RETURN_IF_ERROR(MoveToDisk(report));
+  if (memory_ != nullptr && HasItems()) TOPICDB_RETURN_IF_ERROR(MoveToDisk(report));
   const std::uint64_t next = log().end_sequence();
   TOPICDB_RETURN_IF_ERROR(disk_->segments().SkipTo(next));
-  TOPICDB_RETURN_IF_ERROR(disk_->segments().Sync());
+  const Status synced = disk_->segments().Sync();
+  TOPICDB_RETURN_IF_ERROR(CheckInPlace());  // this says more than that a file is gone
+  TOPICDB_RETURN_IF_ERROR(synced);
   // Saves the cursors before it removes segments. Otherwise, if the process ends in between, a
   // stored cursor could ask for items that are gone.
   TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));
@@ -147,6 +152,7 @@ Status QueueImpl::CloseFiles(ReadReport* report) {
   TOPICDB_ASSIGN_OR_RETURN(LogEnd end, disk_->segments().Close());
   end.end.sequence = next;
   TOPICDB_RETURN_IF_ERROR(disk_->FreeBefore(LowWater()));
+  TOPICDB_RETURN_IF_ERROR(CheckInPlace());
   const MutexLock lock(files_mutex_);
   QueueRecord record = files_->record();
   record.sequence_ceiling = next;

@@ -14,6 +14,14 @@ std::shared_ptr<DiskLog> QueueImpl::disk() {
   return memory_ == nullptr ? disk_ : nullptr;
 }
 
+Status QueueImpl::CheckInPlace() const {
+  if (!place_.has_value()) return Status::Ok();
+  Status status = place_->CheckInPlace();
+  if (status.ok()) return status;
+  return StorageFault(Name() + " was removed or replaced while it was open, so nothing that is " +
+                      "appended or acknowledged here is kept (" + status.message() + ")");
+}
+
 Status QueueImpl::CheckPoison() const {
   if (!poisoned_.load(std::memory_order_acquire)) return Status::Ok();
   const MutexLock lock(sync_mutex_);
@@ -57,7 +65,9 @@ void QueueImpl::LeadSync(DiskLog& log) {
   const std::uint64_t begun = ++sync_begun_;
   sync_mutex_.Unlock();
   const auto started = Clock::now();
-  const Status status = log.segments().Sync();
+  Status status = log.segments().Sync();
+  // This comes after the fsync: what is acknowledged must be on disk, and be found there.
+  if (const Status in_place = CheckInPlace(); !in_place.ok()) status = in_place;
   const auto took = Clock::now() - started;
   sync_mutex_.Lock();
   sync_time_ = took;
@@ -83,16 +93,16 @@ Status QueueImpl::SaveCursors(bool sync) {
       if (consumer->TakeDirty() || sync) dirty.push_back(consumer);
     }
   }
+  Status status = CheckInPlace();  // files may be made or renamed: not in another directory
   const MutexLock lock(files_mutex_);
   if (files_ == nullptr || options_.mode == QueueMode::kVolatile) return Status::Ok();
   for (const auto& consumer : dirty) {
-    if (consumer->removed()) continue;
-    const Status status = files_->WriteConsumer(*consumer, sync);
-    if (status.ok()) continue;
-    for (const auto& other : dirty) other->SetDirty();
-    return status;
+    if (status.ok() && !consumer->removed()) status = files_->WriteConsumer(*consumer, sync);
   }
-  return Status::Ok();
+  if (status.ok() && sync) status = CheckInPlace();
+  if (status.ok()) return status;
+  for (const auto& consumer : dirty) consumer->SetDirty();
+  return status;
 }
 
 Status QueueImpl::FreeAcknowledged() {
@@ -106,6 +116,7 @@ Status QueueImpl::FreeAcknowledged() {
       return status;
     }
   }
+  const MutexLock free_lock(free_mutex_);
   // Saves the cursors first. Otherwise, after a loss of power, a stored cursor could ask for items
   // that are gone.
   TOPICDB_RETURN_IF_ERROR(SaveCursors(/*sync=*/true));

@@ -77,6 +77,7 @@ class ReplayqFiles : public QueueFiles {
 
   QueueFormat format() const override { return QueueFormat::kReplayq; }
   const SegmentFormat& segment_format() const override { return ReplayqSegmentFormat(); }
+  const FileLock& lock() const override { return *lock_; }
   const QueueRecord& record() const override { return record_; }
   bool record_damaged() const override { return false; }
   Status WriteRecord(const QueueRecord& record) override {

@@ -44,6 +44,7 @@ Result<std::unique_ptr<SegmentLog>> SegmentLog::Open(const SegmentLogOptions& op
 }
 
 Status SegmentLog::StartSegment() {
+  TOPICDB_RETURN_IF_ERROR(CheckInPlace());
   SegmentState state;
   while (format().FirstSequence(next_number_, next_sequence_) < next_sequence_) ++next_number_;
   const std::uint64_t first = format().FirstSequence(next_number_, next_sequence_);
@@ -101,6 +102,7 @@ Status SegmentLog::WriteOut() {
 Status SegmentLog::Sync() {
   UnsyncedFiles sealed;
   std::shared_ptr<File> growing;
+  std::uint64_t growing_number = 0;
   std::uint64_t next_number = 0;
   bool directory = false;
   {
@@ -108,6 +110,7 @@ Status SegmentLog::Sync() {
     if (writer_ != nullptr) {
       TOPICDB_RETURN_IF_ERROR(writer_->WriteOut());
       growing = writer_->file();
+      growing_number = writer_->identity().number;
     }
     sealed = unsynced_;
     next_number = next_number_;
@@ -116,7 +119,13 @@ Status SegmentLog::Sync() {
   for (const auto& [number, file] : sealed) TOPICDB_RETURN_IF_ERROR(SyncSealed(number, file.get()));
   if (growing != nullptr) TOPICDB_RETURN_IF_ERROR(growing->Sync());
   if (directory) TOPICDB_RETURN_IF_ERROR(SyncDirectory(options_.directory));
+  const Status in_place = growing == nullptr ? Status::Ok() : growing->CheckInPlace();
   const MutexLock lock(mutex_);
+  // A segment that was sealed and freed meanwhile is removed, and nobody needs it any more.
+  const bool is_kept = std::any_of(
+      segments_.begin(), segments_.end(),
+      [&](const SegmentState& state) { return state.identity.number == growing_number; });
+  if (is_kept) TOPICDB_RETURN_IF_ERROR(in_place);
   names_synced_before_ = std::max(names_synced_before_, next_number);
   // The growing file stays. If its segment was sealed meanwhile, bytes may have been written there
   // after the fsync began.
@@ -144,6 +153,7 @@ Result<LogEnd> SegmentLog::Close() {
 std::vector<std::string> SegmentLog::Detach(std::uint64_t sequence) {
   const MutexLock lock(mutex_);
   std::vector<std::string> paths;
+  if (!CheckInPlace().ok()) return paths;  // somebody else's segments may have these paths now
   for (const SegmentState& state : segments_) {
     if (!state.sealed || state.end.sequence > sequence) break;
     paths.push_back(state.path);

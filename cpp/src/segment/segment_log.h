@@ -46,7 +46,8 @@ class SegmentLog {
   Result<std::uint64_t> Append(const WeighedItems& items, bool through) TOPICDB_EXCLUDES(mutex_);
   // Hands what is buffered to the operating system.
   Status WriteOut() TOPICDB_EXCLUDES(mutex_);
-  // Makes everything that was appended before the call safe from loss of power.
+  // Makes everything that was appended before the call safe from loss of power. Returns kStorage if
+  // an fsync fails, and if the segment that grows is not in place any more.
   Status Sync() TOPICDB_EXCLUDES(mutex_);
   // Writes out what is buffered, gives back unused space, and returns where the log ends.
   Result<LogEnd> Close() TOPICDB_EXCLUDES(mutex_);
@@ -54,8 +55,9 @@ class SegmentLog {
   Status FreeBefore(std::uint64_t sequence) TOPICDB_EXCLUDES(mutex_) {
     return RemoveSegments(Detach(sequence));
   }
-  // The two halves of FreeBefore. Detach takes the segments out of the log and returns their paths.
-  // RemoveSegments removes the files, which takes milliseconds for each.
+  // The two halves of FreeBefore. Detach takes the segments out of the log and returns their paths,
+  // or takes none if the directory is not in place. RemoveSegments removes the files, which takes
+  // milliseconds for each.
   std::vector<std::string> Detach(std::uint64_t sequence) TOPICDB_EXCLUDES(mutex_);
   static Status RemoveSegments(const std::vector<std::string>& paths);
   // Removes everything. The numbers of items continue.
@@ -93,6 +95,10 @@ class SegmentLog {
 
   explicit SegmentLog(const SegmentLogOptions& options) : options_(options) {}
 
+  // Returns OK if the directory is the one that was opened; see SegmentLogOptions::place.
+  Status CheckInPlace() const {
+    return options_.place.has_value() ? options_.place->CheckInPlace() : Status::Ok();
+  }
   // Begins a new segment file. REQUIRES: writer_ is null
   Status StartSegment() TOPICDB_REQUIRES(mutex_);
   // Makes writer_ the writer of a segment that is not full.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file/known_file.h"
 #include "segment/segment_format.h"
 #include "segment/segment_reader.h"
 #include "segment/segment_writer.h"
@@ -51,6 +52,9 @@ struct SegmentLogOptions {
   // Whether the files outlive the queue. If not, nobody syncs them.
   bool durable = true;
   bool weighed = false;  // whether items are appended with weights
+  // A file that is open in the directory. If it is not in place any more, the directory was removed
+  // or replaced, and segments are neither made nor removed there. Absent: nobody looks.
+  std::optional<KnownFile> place = std::nullopt;
 };
 
 // The segments of a log as they were found.

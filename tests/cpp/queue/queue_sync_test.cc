@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -106,9 +107,10 @@ TEST(QueueSync, IfThatFsyncFailsTheAppendIsStoredAndTheNextOneIsRefused) {
   options.segment_bytes = 256;
   options.flush_interval = 1h;
   const std::vector<std::string_view> items{"item"};
-  std::uint64_t stored = 0;
+  std::uint64_t stored = 1;
   {
     const auto queue = OpenQueue(directory / "q", options);
+    Append(*queue, {"first"});  // it reserves numbers, which takes an fsync
     fsync_fails = true;
     const std::string large(200, 'x');
     const std::vector<std::string_view> filling{large};
@@ -146,6 +148,88 @@ TEST(QueueSync, FlushSavesTheCursorsBeforeItFreesSegments) {
   EXPECT_TRUE(saved);
   EXPECT_FALSE(Exists(segment)) << "all of it is acknowledged";
   EXPECT_TRUE(Exists(directory / "q/0000000000000002.segment"));
+}
+
+// A queue whose directory is moved away while it is open.
+class MovedQueueTest : public ::testing::Test {
+ protected:
+  MovedQueueTest() {
+    QueueOptions options;
+    options.segment_bytes = 4'096;
+    options.flush_interval = 1h;  // nobody but this thread writes
+    queue_ = OpenQueue(path_, options);
+    Append(*queue_, {"first", "second"});
+  }
+
+  void Move() const { std::filesystem::rename(path_, path_ + ".moved"); }
+  void ExpectGone(const Status& status) const {
+    EXPECT_EQ(status.code(), Code::kStorage);
+    EXPECT_NE(status.message().find("removed or replaced while it was open"), std::string::npos)
+        << status.message();
+  }
+  Status AppendItem(const std::string& item, Durability durability) const {
+    const std::vector<std::string_view> items{item};
+    return queue_->Append(items, durability).status();
+  }
+
+  const TestDirectory directory_;
+  const std::string path_ = directory_ / "q";
+  std::unique_ptr<Queue> queue_;
+};
+
+TEST_F(MovedQueueTest, ADurableAppendIsNotAcknowledged) {
+  EXPECT_TRUE(AppendItem("third", Durability::kDisk).ok());
+  Move();
+  EXPECT_TRUE(AppendItem("fourth", Durability::kOs).ok()) << "nobody looks";
+  ExpectGone(AppendItem("fifth", Durability::kDisk));
+  EXPECT_EQ(AppendItem("sixth", Durability::kOs).code(), Code::kStorage) << "it is poisoned";
+  EXPECT_EQ(queue_->Close().code(), Code::kStorage);
+}
+
+TEST_F(MovedQueueTest, ASegmentThatIsGoneIsNoticedToo) {
+  std::filesystem::remove(path_ + "/0000000000000001.segment");
+  const Status gone = AppendItem("third", Durability::kDisk);
+  EXPECT_EQ(gone.code(), Code::kStorage);
+  EXPECT_NE(gone.message().find("0000000000000001.segment is gone"), std::string::npos);
+}
+
+TEST_F(MovedQueueTest, AcknowledgementsAreNotFlushed) {
+  ASSERT_TRUE(queue_->Flush().ok());
+  const auto cursor = Main(*queue_);
+  ASSERT_TRUE(cursor->Ack(cursor->Pop({1}, 0ms)->ranges).ok());
+  Move();
+  ExpectGone(queue_->Flush());
+}
+
+TEST_F(MovedQueueTest, ClosingTellsOfIt) {
+  Move();
+  ExpectGone(queue_->Close());
+}
+
+TEST_F(MovedQueueTest, AQueueThatHasItsPathNowIsLeftAlone) {
+  const auto cursor = Main(*queue_);
+  const std::string large(5'000, 'x');  // more than a segment has
+  Append(*queue_, {large});
+  Move();
+  {
+    const auto other = OpenQueue(path_, {});
+    Append(*other, {"other"});
+  }
+  const auto files = [&] {
+    std::set<std::string> names;
+    for (const auto& file : std::filesystem::directory_iterator(path_)) {
+      names.insert(file.path().filename().string());
+    }
+    return names;
+  };
+  const std::set<std::string> before = files();
+  ASSERT_TRUE(cursor->Ack(cursor->Pop({}, 0ms)->ranges).ok());
+  EXPECT_FALSE(queue_->Flush().ok()) << "it would free the segments of the other one";
+  EXPECT_EQ(AppendItem(large, Durability::kOs).code(), Code::kStorage);
+  EXPECT_FALSE(queue_->RemoveCursor("none").ok());
+  EXPECT_FALSE(queue_->Close().ok());
+  EXPECT_EQ(files(), before);
+  EXPECT_EQ(Main(*OpenQueue(path_, {}))->Peek().value(), "other");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "base/file/files.h"
+#include "base/file/known_file.h"
 
 namespace topicdb {
 
@@ -103,6 +104,12 @@ Status File::Reserve(std::uint64_t size) const {
 
 Status File::Sync() const {
   return fdatasync(fd_) == 0 ? Status::Ok() : ErrnoFault("syncing", path_, errno);
+}
+
+Status File::CheckInPlace() const {
+  struct stat own{};
+  if (fstat(fd_, &own) != 0) return ErrnoFault("looking at", path_, errno);
+  return KnownFile(path_, own.st_dev, own.st_ino).CheckInPlace();
 }
 
 std::string TemporaryDirectory() {

@@ -43,6 +43,9 @@ class File {
   void Discard(std::uint64_t offset, std::uint64_t size) const;
   // Makes the content safe from loss of power (fdatasync). The name is safe after SyncDirectory.
   Status Sync() const;
+  // Returns OK if the path of the file leads to it. Otherwise returns the error of
+  // KnownFile::CheckInPlace. REQUIRES: the file has a name
+  Status CheckInPlace() const;
 
   const std::string& path() const { return path_; }
 

@@ -199,8 +199,9 @@ Result<std::unique_ptr<FileLock>> FileLock::Acquire(const std::string& path) {
   FileDescriptor fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (fd.get() < 0) return ErrnoFault("opening", path, errno);
   TOPICDB_RETURN_IF_ERROR(LockDescriptor(fd.get(), path));
+  TOPICDB_ASSIGN_OR_RETURN(KnownFile file, KnownFile::At(path));
   held.keys.insert(key);
-  return std::unique_ptr<FileLock>(new FileLock(fd.release(), key));
+  return std::unique_ptr<FileLock>(new FileLock(fd.release(), key, std::move(file)));
 }
 
 Result<std::unique_ptr<FileLock>> FileLock::AcquireWithin(const std::string& path,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file/known_file.h"
 #include "topicdb/status.h"
 
 namespace topicdb {
@@ -57,10 +58,16 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
+  // Returns the file that is locked. While the lock lives, KnownFile::CheckInPlace tells whether its
+  // directory is still the one in which it was locked.
+  const KnownFile& file() const { return file_; }
+
  private:
-  FileLock(int fd, std::string key) : fd_(fd), key_(std::move(key)) {}
+  FileLock(int fd, std::string key, KnownFile file)
+      : fd_(fd), key_(std::move(key)), file_(std::move(file)) {}
   int fd_;
   std::string key_;  // the file's key in the process's table of held locks
+  KnownFile file_;
 };
 
 }  // namespace topicdb

@@ -35,8 +35,7 @@ TEST_F(KnownFileTest, IsGoneOnceItIsRemovedOrRenamed) {
   std::filesystem::rename(path_, path_ + ".old");
   const Status gone = known.CheckInPlace();
   EXPECT_EQ(gone.code(), Code::kStorage);
-  EXPECT_EQ(gone.message(),
-            path_ + " is gone: it was removed or renamed while it was open");
+  EXPECT_EQ(gone.message(), path_ + " is gone: it was removed or renamed while it was open");
   std::filesystem::rename(path_ + ".old", path_);
   EXPECT_TRUE(known.CheckInPlace().ok()) << "it is back";
   std::filesystem::remove(path_);
@@ -49,8 +48,7 @@ TEST_F(KnownFileTest, IsReplacedOnceAnotherFileHasItsName) {
   ASSERT_TRUE(WriteFileAtomically(path_, "").ok());
   const Status replaced = known.CheckInPlace();
   EXPECT_EQ(replaced.code(), Code::kStorage);
-  EXPECT_EQ(replaced.message(),
-            path_ + " is another file now: something was put in its place");
+  EXPECT_EQ(replaced.message(), path_ + " is another file now: something was put in its place");
 }
 
 TEST_F(KnownFileTest, NoticesThatADirectoryAboveItWasReplaced) {
@@ -63,6 +61,16 @@ TEST_F(KnownFileTest, NoticesThatADirectoryAboveItWasReplaced) {
   ASSERT_TRUE(WriteFileAtomically(inner, "").ok());
   EXPECT_NE(known.CheckInPlace().message().find("is gone"), std::string::npos)
       << "a file has the name of the directory";
+}
+
+TEST_F(KnownFileTest, AnOpenFileAndALockKnowTheirs) {
+  const auto lock = FileLock::Acquire(directory_ / "lock").value();
+  EXPECT_TRUE(file_->CheckInPlace().ok());
+  EXPECT_TRUE(lock->file().CheckInPlace().ok());
+  std::filesystem::rename(path_, path_ + ".old");
+  EXPECT_EQ(file_->CheckInPlace().code(), Code::kStorage);
+  std::filesystem::remove(directory_ / "lock");
+  EXPECT_EQ(lock->file().CheckInPlace().code(), Code::kStorage);
 }
 
 TEST_F(KnownFileTest, NeedsSomethingAtThePath) {
