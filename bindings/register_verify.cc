@@ -1,7 +1,8 @@
-// The functions that look at a database on disk without a handle: verify and its like.
+// The functions about a database on disk that need no handle: verify and its like, and drop.
 #include <exception>
 
 #include "register.h"
+#include "topicdb/database/on_disk.h"
 #include "topicdb/repair.h"
 #include "topicdb/verify.h"
 
@@ -77,11 +78,49 @@ Repair RepairDamage(const std::string& path, py::object progress) {
   return Unwrap(std::move(repaired));
 }
 
+const char* NameOf(DirectoryState state) {
+  switch (state) {
+    case DirectoryState::kNothing:
+      return "nothing";
+    case DirectoryState::kCreating:
+      return "creating";
+    case DirectoryState::kDatabase:
+      return "database";
+    case DirectoryState::kDropping:
+      return "dropping";
+  }
+  return "";
+}
+
+const char* LookAt(const std::string& path) {
+  return NameOf(Unwrap(WithoutGil([&] { return LookAtDirectory(path); })));
+}
+
+// Returns (path, state) of each.
+py::list DatabasesIn(const std::string& directory) {
+  py::list found;
+  for (const DatabaseEntry& entry :
+       Unwrap(WithoutGil([&] { return ListDatabases(directory); }))) {
+    found.append(py::make_tuple(entry.path, NameOf(entry.state)));
+  }
+  return found;
+}
+
+// Returns (files, bytes).
+py::tuple Drop(const std::string& path, bool dry_run) {
+  const DroppedFiles dropped =
+      Unwrap(WithoutGil([&] { return DropDatabase(path, dry_run, &PythonInterrupts); }));
+  return py::make_tuple(dropped.files, dropped.bytes);
+}
+
 }  // namespace
 
 void RegisterVerify(py::module_& module) {
   module.def("verify", &Verify, py::arg("path"), py::arg("deep"), py::arg("progress"));
   module.def("repair", &RepairDamage, py::arg("path"), py::arg("progress"));
+  module.def("look_at", &LookAt, py::arg("path"));
+  module.def("databases_in", &DatabasesIn, py::arg("directory"));
+  module.def("drop", &Drop, py::arg("path"), py::arg("dry_run"));
 }
 
 }  // namespace topicdb::python

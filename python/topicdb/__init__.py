@@ -38,6 +38,7 @@ from topicdb.cursor.stream_watch import StreamWatch
 from topicdb.cursor.tail import Tail
 from topicdb.database.database import Database
 from topicdb.database.extension import configure
+from topicdb.database.on_disk import DroppedDatabase, databases, drop, exists
 from topicdb.database.opening import open
 from topicdb.database.repairing import Repair, repair
 from topicdb.database.snapshots import Snapshot, restore
@@ -100,6 +101,7 @@ __all__ = [
     "Database",
     "Delivery",
     "Drop",
+    "DroppedDatabase",
     "Error",
     "ExistsError",
     "ForkedError",
@@ -149,6 +151,9 @@ __all__ = [
     "UnavailableError",
     "Verification",
     "connect",
+    "databases",
+    "drop",
+    "exists",
     "open",
     "repair",
     "restore",

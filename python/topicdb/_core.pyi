@@ -372,6 +372,9 @@ def verify(
     path: str, deep: bool, progress: Callable[[int, int], object] | None
 ) -> Verification: ...
 def repair(path: str, progress: Callable[[str, int, int], object] | None) -> Repair: ...
+def look_at(path: str) -> str: ...  # "nothing", "creating", "database" or "dropping"
+def databases_in(directory: str) -> list[tuple[str, str]]: ...  # path, as of look_at
+def drop(path: str, dry_run: bool) -> tuple[int, int]: ...  # files, bytes
 def read_schema(path: str) -> dict[str, Any]:
     """Returns the stored schema without opening a shard."""
 

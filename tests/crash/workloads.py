@@ -1,4 +1,4 @@
-"""Workloads of TopicDB for the simulator; ``ALL`` names them, and the buffer queue's."""
+"""Workloads of TopicDB for the simulator; ``ALL`` names them, drops', and the buffer queue's."""
 
 from __future__ import annotations
 
@@ -268,6 +268,7 @@ ALL = (
     "crash.workloads:skipstream_snapshots",
     "crash.workloads:columnar_bulk_load",
     "crash.workloads:skipstream_bulk_load",
+    "crash.drop_program:drops",
     "crash.queue_program:disk",
     "crash.queue_program:small_segments",
 )

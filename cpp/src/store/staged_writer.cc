@@ -15,6 +15,7 @@
 #include "base/thread/mutex.h"
 #include "layout/layout.h"
 #include "rocks/pages_file.h"
+#include "store/catalog/database_hold.h"
 #include "store/database/create.h"
 #include "store/database/database_impl.h"
 #include "store/job/job_files.h"
@@ -46,8 +47,10 @@ std::string Hex(std::uint64_t number) {
 
 class StagedWriter::Impl {
  public:
-  Impl(std::string directory, FoundDatabase database, const StageOptions& options)
-      : directory_(std::move(directory)),
+  Impl(std::string directory, FoundDatabase database, std::unique_ptr<SharedFileLock> hold,
+       const StageOptions& options)
+      : hold_(std::move(hold)),
+        directory_(std::move(directory)),
         descriptor_(std::move(database.descriptor)),
         rules_(std::move(database.rules)),
         options_(options),
@@ -242,6 +245,7 @@ class StagedWriter::Impl {
     return Status::Ok();
   }
 
+  const std::unique_ptr<SharedFileLock> hold_;  // of the database; may be null
   const std::string directory_;
   const Descriptor descriptor_;
   const RetentionRules rules_;
@@ -275,9 +279,10 @@ Result<std::unique_ptr<StagedWriter>> StagedWriter::Open(const std::string& path
                                                          const StageOptions& options) {
   TOPICDB_RETURN_IF_ERROR(CheckJobName(job));
   TOPICDB_ASSIGN_OR_RETURN(FoundDatabase found, FindDatabase(path));
+  TOPICDB_ASSIGN_OR_RETURN(auto hold, HoldDatabase(path, HolderKind::kWriter));
   TOPICDB_ASSIGN_OR_RETURN(std::string directory, MakeJobDirectory(path, job));
-  return std::unique_ptr<StagedWriter>(
-      new StagedWriter(std::make_unique<Impl>(std::move(directory), std::move(found), options)));
+  return std::unique_ptr<StagedWriter>(new StagedWriter(
+      std::make_unique<Impl>(std::move(directory), std::move(found), std::move(hold), options)));
 }
 
 Status StagedWriter::Append(std::span<const MessageView> messages) {

@@ -1,4 +1,4 @@
-"""Tests of ``topicdb snapshot``, ``restore``, ``verify`` and ``repair``."""
+"""Tests of the commands about whole databases: copies, verify, repair, drop and ls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_runs import error_in, error_of, output_of, run_here, stored
+from cli_runs import COMMAND, answered, error_in, error_of, output_of, run_here, stored
 
 import topicdb
 
@@ -88,3 +88,65 @@ def test_repair(path: Path) -> None:
 def test_repair_cannot_mend_all(path: Path) -> None:
     (path / "TOPICDB").write_bytes(b"")
     assert "restore a snapshot" in error_of("repair", path)
+
+
+def test_drop(path: Path) -> None:
+    refused = error_of("drop", path)
+    assert refused.startswith(f"{path} with 100 messages (")
+    assert "goes for good: nothing was changed; --yes does it" in refused
+    assert len(stored(path)) == 100
+    assert "nothing was changed" in answered([COMMAND, "drop", str(path)], "n")
+    assert len(stored(path)) == 100
+    assert f"dropped {path}: " in answered([COMMAND, "drop", str(path)], "y")
+    assert not path.exists()
+    assert f"there is no database at {path}" in error_of("drop", path, "--yes")
+
+
+def test_drop_without_asking(path: Path) -> None:
+    assert output_of("drop", path, "--yes").startswith(f"dropped {path}: ")
+    assert not path.exists()
+
+
+def test_drop_is_refused_before_it_asks(path: Path) -> None:
+    with topicdb.open(path, mode="r"):
+        assert "is in use" in error_in(run_here("drop", path), 3)
+    (path / "notes.txt").write_text("mine")
+    assert "notes.txt is not TopicDB's" in error_of("drop", path, "--yes")
+    (path / "notes.txt").unlink()
+    assert len(stored(path)) == 100
+
+
+def test_drop_of_what_cannot_be_counted(path: Path) -> None:
+    (path / "TOPICDB").write_bytes(b"")
+    assert "messages that cannot be counted (" in error_of("drop", path)
+    output_of("drop", path, "--yes")
+    assert not path.exists()
+
+
+def test_drop_goes_on_where_one_was_cut_short(path: Path) -> None:
+    (path / "TOPICDB").rename(path / "DROPPING")
+    assert "was cut short" in error_of("info", path)
+    output_of("drop", path, "--yes")
+    assert not path.exists()
+
+
+def test_ls(path: Path, tmp_path: Path) -> None:
+    topicdb.open(tmp_path / "state", shards=3, layout="skipstream").close()
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "TOPICDB").write_bytes(b"nonsense")
+    (tmp_path / "going").mkdir()
+    (tmp_path / "going" / "DROPPING").touch()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch()
+    found = json.loads(output_of("ls", tmp_path, "--json"))["databases"]
+    sizes = [one.pop("bytes") for one in found]
+    assert sizes[1] == 0 and sizes[3] > 1_000
+    assert found == [
+        {"path": str(tmp_path / "damaged"), "state": "damaged", "shards": None, "layout": None},
+        {"path": str(tmp_path / "going"), "state": "dropping", "shards": None, "layout": None},
+        {"path": str(tmp_path / "state"), "state": "whole", "shards": 3, "layout": "skipstream"},
+        {"path": str(path), "state": "whole", "shards": 1, "layout": "columnar"},
+    ]
+    shown = output_of("ls", tmp_path)
+    assert "mine" not in shown and str(path) in shown and "skipstream" in shown
+    assert "there is no directory" in error_of("ls", tmp_path / "none")

@@ -84,6 +84,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.jobs_made = 0
         self.named: dict[str, tuple[list[Row], topicdb.Receipt]] = {}
         self.reader: topicdb.Database | None = None
+        self.has_iterators = False
 
     @initialize(schema=schemas, seal_bytes=st.sampled_from([1, 100, 1_000, 16 << 20]))
     def create(self, schema: Schema, seal_bytes: int) -> None:
@@ -217,6 +218,28 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.db.close()
         self.db = self._open(**(self.schema_options if how == "reopen with schema" else {}))
 
+    @rule()
+    def drop_while_it_is_open(self) -> None:
+        with pytest.raises(topicdb.LockedError):
+            topicdb.drop(self.path)
+        assert topicdb.databases(self.directory) == [str(self.path)]
+
+    @precondition(lambda self: self.model.count() > 0 and not self.has_iterators)
+    @rule(is_meant=st.sampled_from([False, False, True]))
+    def drop_and_make_anew(self, is_meant: bool) -> None:
+        """Iterators that were saved would be those of the database that is dropped."""
+        self.db.close()
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
+        dropped = topicdb.drop(self.path, dry_run=not is_meant)
+        assert dropped.bytes > 0
+        assert topicdb.exists(self.path) != is_meant
+        if is_meant:
+            self.model = self.reader_model = Model(self.model.schema)
+            self.named.clear()
+        self.db = self._open(**self.schema_options)
+
     # Reading
 
     @rule(data=st.data(), start=st.none() | timestamp, end=st.none() | timestamp)
@@ -275,6 +298,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         found = self.db.streams(filter)
         if not found:
             return multiple()
+        self.has_iterators = True
         stream = data.draw(st.sampled_from(found))
         assert topicdb.Stream.from_bytes(bytes(stream)) == stream
         iterator = self.db.iterator(stream, filter, start=start, end=end)

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -37,6 +38,12 @@ class FileDescriptor {
   FileDescriptor(const FileDescriptor&) = delete;
   FileDescriptor& operator=(const FileDescriptor&) = delete;
   int get() const { return fd_; }
+  // Returns the open file, which had this path when it was opened.
+  Result<KnownFile> Known(const std::string& path) const {
+    struct stat info{};
+    if (fstat(fd_, &info) != 0) return ErrnoFault("looking at", path, errno);
+    return KnownFile(path, info.st_dev, info.st_ino);
+  }
   int release() { return std::exchange(fd_, -1); }
 
  private:
@@ -54,8 +61,16 @@ std::string ParentOf(const std::string& path) {
 // a second FileLock before it opens the file. A forked child holds no lock of its parent, and
 // begins with an empty table.
 struct HeldLocks {
+  // A file that this process has locked for sharing: its descriptor, and how many hold the lock.
+  struct Shared {
+    int fd;
+    KnownFile file;
+    std::size_t holders = 0;
+  };
+
   Mutex mutex;
   std::set<std::string> keys TOPICDB_GUARDED_BY(mutex);
+  std::map<std::string, Shared> shared TOPICDB_GUARDED_BY(mutex);
 };
 
 HeldLocks& GetHeldLocks() {
@@ -70,16 +85,9 @@ Result<std::string> FileKey(const std::string& path) {
   return std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
 }
 
-Status CreateIfMissing(const std::string& path) {
-  if (Exists(path)) return Status::Ok();
-  const FileDescriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (fd.get() < 0 && errno != EEXIST) return ErrnoFault("creating", path, errno);
-  return Status::Ok();
-}
-
-struct flock WholeFile() {
+struct flock WholeFile(short type) {
   struct flock request{};
-  request.l_type = F_WRLCK;
+  request.l_type = type;
   request.l_whence = SEEK_SET;
   return request;
 }
@@ -97,15 +105,20 @@ Status LockFault(const std::string& path, int error_number) {
                       "enabled where it is mounted (NFS: lockd, and no 'nolock')");
 }
 
-// Locks the whole file, or returns kLocked with the pid of the process that has the lock.
-Status LockDescriptor(int fd, const std::string& path) {
-  struct flock request = WholeFile();
+// Locks the whole file, or returns kLocked with the pid of a process that has the lock. `type` is
+// F_WRLCK, or F_RDLCK to share it.
+Status LockDescriptor(int fd, short type, const std::string& path) {
+  struct flock request = WholeFile(type);
   if (fcntl(fd, F_SETLK, &request) == 0) return Status::Ok();
   if (errno != EACCES && errno != EAGAIN) return LockFault(path, errno);
-  request = WholeFile();
+  request = WholeFile(type);
   const bool known = fcntl(fd, F_GETLK, &request) == 0 && request.l_type != F_UNLCK;
   const std::string holder = known ? "pid " + std::to_string(request.l_pid) : "another process";
   return Locked(path + " is locked by " + holder);
+}
+
+Status LockedHere(const std::string& path) {
+  return Locked(path + " is locked by this process (pid " + std::to_string(getpid()) + ")");
 }
 
 }  // namespace
@@ -171,6 +184,13 @@ Status SyncDirectory(const std::string& path) {
   return fsync(fd.get()) == 0 ? Status::Ok() : ErrnoFault("syncing", path, errno);
 }
 
+Status CreateIfMissing(const std::string& path) {
+  if (Exists(path)) return Status::Ok();
+  const FileDescriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (fd.get() < 0 && errno != EEXIST) return ErrnoFault("creating", path, errno);
+  return Status::Ok();
+}
+
 Status MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0755) == 0) return SyncDirectory(ParentOf(path));
   return errno == EEXIST ? Status::Ok() : ErrnoFault("creating directory", path, errno);
@@ -193,13 +213,11 @@ Result<std::unique_ptr<FileLock>> FileLock::Acquire(const std::string& path) {
   TOPICDB_ASSIGN_OR_RETURN(const std::string key, FileKey(path));
   HeldLocks& held = GetHeldLocks();
   const MutexLock lock(held.mutex);
-  if (held.keys.contains(key)) {
-    return Locked(path + " is locked by this process (pid " + std::to_string(getpid()) + ")");
-  }
+  if (held.keys.contains(key) || held.shared.contains(key)) return LockedHere(path);
   FileDescriptor fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (fd.get() < 0) return ErrnoFault("opening", path, errno);
-  TOPICDB_RETURN_IF_ERROR(LockDescriptor(fd.get(), path));
-  TOPICDB_ASSIGN_OR_RETURN(KnownFile file, KnownFile::At(path));
+  TOPICDB_RETURN_IF_ERROR(LockDescriptor(fd.get(), F_WRLCK, path));
+  TOPICDB_ASSIGN_OR_RETURN(KnownFile file, fd.Known(path));
   held.keys.insert(key);
   return std::unique_ptr<FileLock>(new FileLock(fd.release(), key, std::move(file)));
 }
@@ -220,6 +238,32 @@ FileLock::~FileLock() {
   const MutexLock lock(held.mutex);
   close(fd_);
   held.keys.erase(key_);
+}
+
+Result<std::unique_ptr<SharedFileLock>> SharedFileLock::Acquire(const std::string& path) {
+  TOPICDB_ASSIGN_OR_RETURN(const std::string key, FileKey(path));
+  HeldLocks& held = GetHeldLocks();
+  const MutexLock lock(held.mutex);
+  if (held.keys.contains(key)) return LockedHere(path);
+  auto found = held.shared.find(key);
+  if (found == held.shared.end()) {
+    FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (fd.get() < 0) return ErrnoFault("opening", path, errno);
+    TOPICDB_RETURN_IF_ERROR(LockDescriptor(fd.get(), F_RDLCK, path));
+    TOPICDB_ASSIGN_OR_RETURN(KnownFile file, fd.Known(path));
+    found = held.shared.emplace(key, HeldLocks::Shared{fd.release(), std::move(file)}).first;
+  }
+  ++found->second.holders;
+  return std::unique_ptr<SharedFileLock>(new SharedFileLock(key, found->second.file));
+}
+
+SharedFileLock::~SharedFileLock() {
+  HeldLocks& held = GetHeldLocks();
+  const MutexLock lock(held.mutex);
+  const auto found = held.shared.find(key_);
+  if (found == held.shared.end() || --found->second.holders > 0) return;
+  close(found->second.fd);
+  held.shared.erase(found);
 }
 
 }  // namespace topicdb

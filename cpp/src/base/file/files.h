@@ -29,6 +29,8 @@ Status RemoveFile(const std::string& path);
 Status RemoveTree(const std::string& path);
 // Fsyncs a directory, so that the names in it are safe from loss of power.
 Status SyncDirectory(const std::string& path);
+// Makes an empty file if there is none.
+Status CreateIfMissing(const std::string& path);
 // Makes one directory, but not its parents, and fsyncs its parent. It is no error if the directory
 // is there already.
 Status MakeDirectory(const std::string& path);
@@ -58,14 +60,36 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  // Returns the file that is locked. While the lock lives, KnownFile::CheckInPlace tells whether its
-  // directory is still the one in which it was locked.
+  // Returns the file that is locked. While the lock lives, KnownFile::CheckInPlace tells whether
+  // its directory is still the one in which it was locked.
   const KnownFile& file() const { return file_; }
 
  private:
   FileLock(int fd, std::string key, KnownFile file)
       : fd_(fd), key_(std::move(key)), file_(std::move(file)) {}
   int fd_;
+  std::string key_;  // the file's key in the process's table of held locks
+  KnownFile file_;
+};
+
+// A shared advisory lock on a file, which says that somebody uses something as long as it lives.
+// Any number of processes, and of holders in one process, may have it. A FileLock of the same file
+// and the shared ones exclude each other. Otherwise it is like a FileLock: a forked child does not
+// inherit it, and the kernel knows the pid of a holder.
+class SharedFileLock {
+ public:
+  // Locks a file that exists. Returns kLocked, with the holder's pid, if somebody has a FileLock of
+  // it, and kStorage if there is no such file, or it cannot be read or locked.
+  static Result<std::unique_ptr<SharedFileLock>> Acquire(const std::string& path);
+  ~SharedFileLock();
+  SharedFileLock(const SharedFileLock&) = delete;
+  SharedFileLock& operator=(const SharedFileLock&) = delete;
+
+  // Returns the file that is locked, as FileLock::file does.
+  const KnownFile& file() const { return file_; }
+
+ private:
+  SharedFileLock(std::string key, KnownFile file) : key_(std::move(key)), file_(std::move(file)) {}
   std::string key_;  // the file's key in the process's table of held locks
   KnownFile file_;
 };

@@ -11,6 +11,7 @@
 #include "base/file/file.h"
 #include "base/file/file_copy.h"
 #include "base/file/files.h"
+#include "store/catalog/database_hold.h"
 #include "store/shard/shard.h"
 
 namespace topicdb {
@@ -18,7 +19,8 @@ namespace topicdb {
 namespace {
 
 // The names that a copy makes in its directory.
-constexpr std::array<std::string_view, 4> kNames{"TOPICDB", "jobs", "retention", "shards"};
+constexpr std::array<std::string_view, 5> kNames{"TOPICDB", "handles.lock", "jobs", "retention",
+                                                 "shards"};
 
 // Returns whether there is anything at `path`, which may be a link that leads nowhere.
 bool IsTaken(const std::string& path) {
@@ -142,6 +144,7 @@ Status DatabaseCopy::AddJobs(const std::string& database_path) {
 }
 
 Result<CopyCounts> DatabaseCopy::Finish(const std::string& database_path) {
+  TOPICDB_RETURN_IF_ERROR(CreateIfMissing(HandlesLockPath(partial_)));
   TOPICDB_RETURN_IF_ERROR(SyncTree(partial_));
   // The descriptor comes last: without it, the directory is no database.
   TOPICDB_RETURN_IF_ERROR(AddFile(database_path, "TOPICDB"));

@@ -12,6 +12,7 @@
 #include "base/thread/parallel.h"
 #include "rocks/files/file_state.h"
 #include "rocks/rocks_compat.h"
+#include "store/catalog/database_hold.h"
 #include "store/job/job_files.h"
 #include "store/job/staged_file.h"
 #include "store/shard/shard.h"
@@ -48,6 +49,7 @@ class Verifier {
       return Finish();
     }
     if (!found.ok()) return found.status();
+    TOPICDB_ASSIGN_OR_RETURN(const auto hold, HoldDatabase(path_, HolderKind::kReader));
     environment_ = MakeShardEnvironment(path_, *found, ReadOptions());
     Status status;
     std::thread worker([&] {

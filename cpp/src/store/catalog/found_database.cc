@@ -22,15 +22,25 @@ Result<FoundDatabase> Load(const std::string& path) {
   return FoundDatabase{std::move(descriptor), std::move(rules)};
 }
 
+Status DropFault(const std::string& path) {
+  return Corruption("the drop of the database " + path +
+                    " was cut short, or is under way: topicdb.drop finishes it");
+}
+
 }  // namespace
 
 std::string DescriptorPath(const std::string& path) { return path + "/TOPICDB"; }
+std::string CreationMarkerPath(const std::string& path) { return path + "/CREATING"; }
+std::string CreationLockPath(const std::string& path) { return path + "/CREATING.lock"; }
+std::string DropMarkerPath(const std::string& path) { return path + "/DROPPING"; }
 
 Status CheckCreatable(const std::string& path) {
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(path));
   for (const std::string& name : names) {
     if (name == "CREATING") return Status::Ok();
-    if (name != "CREATING.lock" && name != "CREATING.tmp") {
+    if (name == "DROPPING") return DropFault(path);
+    // The last one is left by whoever has opened a database at the moment at which it was dropped.
+    if (name != "CREATING.lock" && name != "CREATING.tmp" && name != "handles.lock") {
       return Corruption(path + " is no TopicDB database: it has no file TOPICDB, but '" + name +
                         "'; choose an empty directory");
     }
@@ -48,6 +58,7 @@ Result<FoundDatabase> FindDatabase(const std::string& path) {
     return Corruption(path + " is a file; a TopicDB database is a directory");
   }
   if (Exists(DescriptorPath(path))) return Load(path);
+  if (Exists(DropMarkerPath(path))) return DropFault(path);
   if (exists) {
     const Status creatable = CheckCreatable(path);
     // Another process may have made the database since the look above.

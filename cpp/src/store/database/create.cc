@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/file/files.h"
+#include "store/catalog/database_hold.h"
 #include "store/catalog/retention_file.h"
 #include "store/shard/shard.h"
 #include "store/view/shard_environment.h"
@@ -18,11 +19,7 @@ namespace {
 
 constexpr std::size_t kCreationBufferBytes = std::size_t{1} << 20;
 constexpr std::chrono::seconds kLockPatience(10);
-
-// Returns the path of a file that exists while a database is being made. If it is still there, the
-// files beside it were never used.
-std::string MarkerPath(const std::string& path) { return path + "/CREATING"; }
-std::string CreationLockPath(const std::string& path) { return path + "/CREATING.lock"; }
+constexpr int kAttemptsMax = 100;
 
 // Returns kInvalidArgument if a handle cannot open these shards of a database that has `shards` of
 // them.
@@ -70,26 +67,39 @@ Status StoreLimits(const std::string& path, const RetentionRules& rules) {
   return have_more_than_ages ? StoreRetention(path, rules) : RemoveRetention(path);
 }
 
+// Makes the directory if there is none, and takes the lock with which a database is made in it. If
+// a database is dropped there at this moment, makes the directory again. Leaves a directory that
+// holds anything else as it is. Returns the errors of CheckCreatable, and kLocked.
+Result<std::unique_ptr<FileLock>> LockToCreate(const std::string& path) {
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    if (!Exists(path)) TOPICDB_RETURN_IF_ERROR(MakeDirectory(path));
+    const Status creatable = CheckCreatable(path);
+    if (!creatable.ok() && Exists(path)) return creatable;
+    if (!creatable.ok()) continue;
+    auto lock = FileLock::AcquireWithin(CreationLockPath(path), kLockPatience);
+    const bool is_gone = lock.ok() ? !(*lock)->file().CheckInPlace().ok() : !Exists(path);
+    if (!is_gone) return lock;
+  }
+  return Locked(path + " is being dropped and made again all the time");
+}
+
 Result<FoundDatabase> Create(const std::string& path, const OpenOptions& options) {
   TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, MakeDescriptor(options.schema));
   TOPICDB_RETURN_IF_ERROR(CheckOnlyShards(options.only_shards, descriptor.schema.shards));
   TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, RetentionRules::Make(descriptor.schema.retention));
   FoundDatabase made{std::move(descriptor), std::move(rules)};
-  if (!Exists(path)) TOPICDB_RETURN_IF_ERROR(MakeDirectory(path));
-  const Status creatable = CheckCreatable(path);
-  if (!creatable.ok() && Exists(DescriptorPath(path))) return FindDatabase(path);  // just made
-  TOPICDB_RETURN_IF_ERROR(creatable);
   {
-    TOPICDB_ASSIGN_OR_RETURN(const auto lock,
-                             FileLock::AcquireWithin(CreationLockPath(path), kLockPatience));
+    const auto lock = LockToCreate(path);
     if (Exists(DescriptorPath(path))) return FindDatabase(path);  // another was faster
+    TOPICDB_RETURN_IF_ERROR(lock.status());
     TOPICDB_RETURN_IF_ERROR(CheckCreatable(path));
-    TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(MarkerPath(path), ""));
+    TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(CreationMarkerPath(path), ""));
     TOPICDB_RETURN_IF_ERROR(CreateShards(path, made));
     TOPICDB_RETURN_IF_ERROR(StoreLimits(path, made.rules));
+    TOPICDB_RETURN_IF_ERROR(CreateIfMissing(HandlesLockPath(path)));
     TOPICDB_RETURN_IF_ERROR(
         WriteFileAtomically(DescriptorPath(path), EncodeDescriptor(made.descriptor)));
-    TOPICDB_RETURN_IF_ERROR(RemoveFile(MarkerPath(path)));
+    TOPICDB_RETURN_IF_ERROR(RemoveFile(CreationMarkerPath(path)));
   }
   return made;
 }
@@ -97,11 +107,11 @@ Result<FoundDatabase> Create(const std::string& path, const OpenOptions& options
 // Removes the marker of a creation that was complete but for that. If the database lost its
 // descriptor later, the marker would say that the shards were never used.
 Status RemoveMarker(const std::string& path) {
-  if (!Exists(MarkerPath(path))) return Status::Ok();
+  if (!Exists(CreationMarkerPath(path))) return Status::Ok();
   TOPICDB_ASSIGN_OR_RETURN(const auto lock,
                            FileLock::AcquireWithin(CreationLockPath(path),
                                                    kLockPatience));  // its maker may still be there
-  return Exists(MarkerPath(path)) ? RemoveFile(MarkerPath(path)) : Status::Ok();
+  return Exists(CreationMarkerPath(path)) ? RemoveFile(CreationMarkerPath(path)) : Status::Ok();
 }
 
 }  // namespace

@@ -3,12 +3,16 @@
 #include <algorithm>
 
 #include "base/thread/parallel.h"
+#include "store/catalog/database_hold.h"
 #include "store/database/create.h"
 #include "store/view/shard_environment.h"
 
 namespace topicdb {
 
 namespace {
+
+// A database may be dropped this often while it is opened; it is made anew then.
+constexpr int kDropsMax = 10;
 
 Status CheckOptions(const OpenOptions& options) {
   constexpr std::uint32_t kStreamsMin = 16;
@@ -38,6 +42,23 @@ Status CheckOptions(const OpenOptions& options) {
   return InvalidArgument("maintenance_interval: it cannot be negative");
 }
 
+// A database that was found or made, and cannot be dropped any more.
+struct HeldDatabase {
+  FoundDatabase found;
+  std::unique_ptr<SharedFileLock> hold;  // may be null
+};
+
+Result<HeldDatabase> FindAndHold(const std::string& path, const OpenOptions& options) {
+  for (int attempt = 0;; ++attempt) {
+    TOPICDB_ASSIGN_OR_RETURN(FoundDatabase found, FindOrCreateDatabase(path, options));
+    auto hold =
+        HoldDatabase(path, options.read_only ? HolderKind::kReader : HolderKind::kWriter);
+    if (hold.ok()) return HeldDatabase{std::move(found), std::move(*hold)};
+    const bool was_dropped = hold.status().code() == Code::kNotFound;
+    if (!was_dropped || options.read_only || attempt == kDropsMax) return hold.status();
+  }
+}
+
 }  // namespace
 
 DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
@@ -51,9 +72,10 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
 Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path,
                                                          const OpenOptions& options) {
   TOPICDB_RETURN_IF_ERROR(CheckOptions(options));
-  TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase found, FindOrCreateDatabase(path, options));
+  TOPICDB_ASSIGN_OR_RETURN(HeldDatabase held, FindAndHold(path, options));
   auto database =
-      std::make_shared<DatabaseImpl>(MakeShardEnvironment(path, found, options), options);
+      std::make_shared<DatabaseImpl>(MakeShardEnvironment(path, held.found, options), options);
+  database->hold_ = std::move(held.hold);
   TOPICDB_RETURN_IF_ERROR(database->shards_.Open());
   if (!options.read_only) {
     TOPICDB_RETURN_IF_ERROR(database->jobs_.Start());
@@ -139,6 +161,7 @@ Status DatabaseImpl::Close() {
   } else {  // what is written last has an order that can be told again
     for (std::size_t i = 0; i < shards.size(); ++i) close(i).IgnoreError();
   }
+  hold_.reset();
   const auto first =
       std::find_if(closed.begin(), closed.end(), [](const Status& status) { return !status.ok(); });
   return first == closed.end() ? Status::Ok() : *first;

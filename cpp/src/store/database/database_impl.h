@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file/files.h"
 #include "base/thread/fork_guard.h"
 #include "base/thread/mutex.h"
 #include "base/thread/pause_gate.h"
@@ -103,6 +104,7 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
  private:
   const ForkGuard fork_guard_;
   const std::shared_ptr<const ShardEnvironment> environment_;
+  std::unique_ptr<SharedFileLock> hold_;  // Open takes it, and Close gives it back; may be null
   const Durability durability_;
   std::atomic<bool> closing_{false};
   mutable SharedMutex lifecycle_;

@@ -1,21 +1,24 @@
-"""Commands that care for a database: ``snapshot``, ``restore``, ``verify``, ``repair``."""
+"""Commands about whole databases: copies, ``verify``, ``repair``, ``drop`` and ``ls``."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.filesize import decimal
 
 import topicdb
+from topicdb import _core
 from topicdb.cli.commands.lifecycle import writing
 from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import UserError, message_of
 from topicdb.cli.options import JsonOption, PathArgument
 from topicdb.cli.output import printable
 from topicdb.cli.progress import Meter
+from topicdb.cli.report import console, table
 
 BaseOption = Annotated[
     str | None,
@@ -119,6 +122,62 @@ def repair(path: PathArgument, yes: YesOption = False, as_json: JsonOption = Fal
     )
 
 
+def drop(path: PathArgument, yes: YesOption = False) -> None:
+    """Remove a database with all its messages, for good.
+
+    The command says what goes, and asks. It is refused while the database is open anywhere, and if
+    its directory holds anything that is not TopicDB's. A drop that was cut short goes on.
+    """
+    foreseen = topicdb.drop(path, dry_run=True)  # a reason to refuse comes before the question
+    if not yes:
+        files = f"{foreseen.files:,} files, {decimal(foreseen.bytes)}"
+        confirm(f"{path} with {_messages_at(path)} ({files}) goes for good", yes=False)
+    dropped = topicdb.drop(path)
+    print(f"dropped {path}: {dropped.files:,} files, {decimal(dropped.bytes)}")
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A row of ``topicdb ls``. What is not known of a damaged database is None."""
+
+    path: str
+    state: str
+    shards: int | None
+    layout: str | None
+    bytes: int
+
+
+def ls(
+    directory: Annotated[str, typer.Argument(help="Directory that has databases in it.")] = ".",
+    as_json: JsonOption = False,
+) -> None:
+    """List the databases right below a directory.
+
+    The state is "whole" or "damaged", as far as a look at the descriptor tells, or "creating" or
+    "dropping" where that was cut short, or is under way.
+    """
+    found = [_listed(path, state) for path, state in _core.databases_in(directory)]
+    if as_json:
+        print(json.dumps({"databases": [asdict(one) for one in found]}))
+        return
+    rows = table("database", "state", "shards>", "layout", "on disk>")
+    for one in found:
+        shards = "-" if one.shards is None else str(one.shards)
+        rows.add_row(printable(one.path), one.state, shards, one.layout or "-", decimal(one.bytes))
+    console().print(rows)
+
+
+def _listed(path: str, state: str) -> _Listed:
+    size = sum(file.lstat().st_size for file in Path(path).rglob("*") if file.is_file())
+    if state != "database":
+        return _Listed(path, state, None, None, size)
+    try:
+        schema = _core.read_schema(path)
+    except topicdb.Error:
+        return _Listed(path, "damaged", None, None, size)
+    return _Listed(path, "whole", schema["shards"], schema["layout"], size)
+
+
 def _confirm_replaced(path: str) -> None:
     try:
         with topicdb.open(path, mode="r") as database:
@@ -130,6 +189,15 @@ def _confirm_replaced(path: str) -> None:
         confirm(f"what is at {path} goes, which is damaged ({message_of(error)})", yes=False)
         return
     confirm(f"{path} with {messages:,} messages ({size}) goes", yes=False)
+
+
+def _messages_at(path: str) -> str:
+    """Returns text such as "1,000 messages"; also of a database that cannot be opened."""
+    try:
+        with topicdb.open(path, mode="r") as database:
+            return f"{sum(slab.messages for slab in database.slabs()):,} messages"
+    except topicdb.Error as error:
+        return f"messages that cannot be counted ({message_of(error)})"
 
 
 def _confirm_repair(path: str, as_json: bool) -> bool:

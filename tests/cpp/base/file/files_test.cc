@@ -102,5 +102,49 @@ TEST(FileLock, AChildIsToldThatItsParentHasIt) {
   EXPECT_EQ(InChild([&] { return FileLock::Acquire(directory / "lock").ok() ? 0 : 1; }), 0);
 }
 
+TEST(SharedFileLock, ManyMayHaveItAndExcludeWhoWantsItAlone) {
+  const TestDirectory directory;
+  const std::string path = directory / "lock";
+  ASSERT_TRUE(CreateIfMissing(path).ok());
+  auto first = SharedFileLock::Acquire(path);
+  auto second = SharedFileLock::Acquire(path);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE((*first)->file().CheckInPlace().ok());
+  EXPECT_EQ(FileLock::Acquire(path).status().code(), Code::kLocked);
+  first->reset();
+  EXPECT_EQ(FileLock::Acquire(path).status().code(), Code::kLocked) << "the second still has it";
+  second->reset();
+  const auto alone = FileLock::Acquire(path);
+  ASSERT_TRUE(alone.ok()) << alone.status().message();
+  EXPECT_EQ(SharedFileLock::Acquire(path).status().code(), Code::kLocked);
+}
+
+TEST(SharedFileLock, ProcessesShareItAndANameIsTold) {
+  const TestDirectory directory;
+  const std::string path = directory / "lock";
+  ASSERT_TRUE(CreateIfMissing(path).ok());
+  auto here = SharedFileLock::Acquire(path);
+  ASSERT_TRUE(here.ok());
+  const std::string parent = "pid " + std::to_string(getpid());
+  EXPECT_EQ(InChild([&] {
+              const Status alone = FileLock::Acquire(path).status();
+              const bool is_told = alone.message().find(parent) != std::string::npos;
+              return alone.code() == Code::kLocked && is_told && SharedFileLock::Acquire(path).ok()
+                         ? 0
+                         : 1;
+            }),
+            0);
+  EXPECT_EQ(InChild([&] { return FileLock::Acquire(path).ok() ? 1 : 0; }), 0)
+      << "what the first child had and gave back has not taken it from this process";
+  here->reset();
+  EXPECT_EQ(InChild([&] { return FileLock::Acquire(path).ok() ? 0 : 1; }), 0);
+}
+
+TEST(SharedFileLock, NeedsAFile) {
+  const TestDirectory directory;
+  EXPECT_EQ(SharedFileLock::Acquire(directory / "lock").status().code(), Code::kStorage);
+  EXPECT_FALSE(Exists(directory / "lock"));
+}
+
 }  // namespace
 }  // namespace topicdb
