@@ -188,6 +188,11 @@ std::vector<Stream> Streams(const Database& self, const FilterOrFilters& filters
   return streams;
 }
 
+MissingReasons MissingShards(const Database& self, const FilterOrFilters& filters) {
+  const std::vector<Filter> parsed = ParseAny(filters);
+  return Unwrap(WithoutGil([&] { return self.MissingShards(parsed); }));
+}
+
 Iterator NewIterator(const Database& self, const Stream& stream, const py::str& filter,
                      OptionalTime start, OptionalTime end) {
   const Filter parsed = ParseFilter(filter);
@@ -277,6 +282,7 @@ py::dict StatsOf(const Database& self) {
   maintenance["error"] = stats.maintenance.error;
   result["maintenance"] = maintenance;
   result["shards"] = shards;
+  result["missing_shards"] = stats.missing;
   return result;
 }
 
@@ -324,6 +330,8 @@ void RegisterDatabase(py::module_& module) {
       .def("scan_iterator", &NewScanIterator, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("next_of_scan", &NextOfScan, py::arg("iterator"), py::arg("rows_max"),
            py::arg("bytes_max"))
+      .def("missing_shards", &MissingShards, py::arg("filters"))
+      .def("partial", &Database::Partial)
       .def("jobs",
            [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Jobs(); })); })
       .def("stats", &StatsOf)

@@ -33,6 +33,12 @@ bool ParseLearning(const std::string& learning) {
   throw py::value_error("learning: 'adaptive' or 'base', not '" + learning + "'");
 }
 
+OnDamage ParseOnDamage(const std::string& text) {
+  if (text == "raise") return OnDamage::kRaise;
+  if (text == "skip") return OnDamage::kSkip;
+  throw py::value_error("on_damage: 'raise' or 'skip', not '" + text + "'");
+}
+
 // Returns a number of bytes. A negative one becomes 0, which the core refuses.
 std::size_t Size(std::int64_t value) {
   return static_cast<std::size_t>(std::max<std::int64_t>(value, 0));
@@ -102,6 +108,10 @@ void DefineHandle(Type& type) {
   Define<const Numbers&>(type, "only_shards", [](OpenOptions& options, const Numbers& shards) {
     options.only_shards = AllUnsigned(shards, "only_shards", &InvalidArgument);
   });
+  Define<const std::string&>(type, "on_damage",
+                             [](OpenOptions& options, const std::string& on_damage) {
+                               options.on_damage = ParseOnDamage(on_damage);
+                             });
   Define<const std::string&>(type, "durability",
                              [](OpenOptions& options, const std::string& durability) {
                                options.durability = ParseDurability(durability);

@@ -58,6 +58,7 @@ void RegisterScan(py::module_& module) {
            py::arg("form") = "stored")
       .def("arrow_stream", &TakeStream, py::arg("rows_max"), py::arg("bytes_max"),
            py::arg("form") = "stored")
+      .def("missing_shards", [](const PyScan& self) { return self.scan->missing_shards(); })
       .def("close", &CloseScan);
 }
 

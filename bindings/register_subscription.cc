@@ -176,6 +176,8 @@ void RegisterSubscribe(py::module_& module, py::class_<Database>& type) {
       .def("on_ready", &OnReady, py::arg("tokens"), py::arg("token"))
       .def("info", &InfoOf)
       .def("find", &Find, py::arg("shard"), py::arg("places"))
+      .def("missing_shards",
+           [](const PySubscription& self) { return self.subscription->missing_shards(); })
       .def("pause", &Call<&Subscription::Pause>)
       .def("resume", &Call<&Subscription::Resume>)
       .def("close", &Call<&Subscription::Close>)

@@ -46,6 +46,12 @@ void RegisterTail(py::module_& module) {
       .def("next_batch", &NextBatch, py::arg("rows_max"), py::arg("bytes_max"),
            py::arg("timeout_us"), py::arg("with_serials") = false)
       .def("serials", &Serials)
+      .def("shards",
+           [](const PyTail& self) {
+             const auto& shards = self.tail->shards();
+             return std::vector<std::uint32_t>(shards.begin(), shards.end());
+           })
+      .def("missing_shards", [](const PyTail& self) { return self.tail->missing_shards(); })
       .def("close", &CloseTail);
 }
 

@@ -25,6 +25,7 @@ struct Classes {
   PyObject* precondition = nullptr;
   PyObject* quota = nullptr;
   PyObject* exists = nullptr;
+  PyObject* missing_shard = nullptr;
 };
 
 Classes classes;
@@ -72,6 +73,8 @@ PyObject* ClassOf(Code code) {
       return classes.quota;
     case Code::kExists:
       return classes.exists;
+    case Code::kMissingShard:
+      return classes.missing_shard;
     case Code::kInvalidArgument:
       return PyExc_ValueError;
     case Code::kInterrupted:
@@ -114,6 +117,10 @@ void RegisterErrors(py::module_& module) {
   classes.exists =
       Define(module, "ExistsError", "There is something where something new was to be made.",
              both(PyExc_FileExistsError));
+  classes.missing_shard =
+      Define(module, "MissingShardError",
+             "The database was opened without a shard that this needs; nothing was changed.",
+             both(PyExc_OSError));
   classes.conflict = Define(
       module, "ConflictError",
       "A transaction lost against another commit; nothing was applied, a retry may succeed.\n\n"

@@ -49,6 +49,11 @@ class Database {
  public:
   // Opens the database in directory `path`. Creates it if there is none, unless options.read_only.
   // Returns kNotFound, kCorruption, kSchema, kLocked, kInvalidArgument or kStorage.
+  //
+  // With OnDamage::kSkip, shards that are damaged or gone are missing in this handle. Whatever
+  // needs one of them returns kMissingShard and changes nothing, and everything else goes on. A
+  // read of topics without a wildcard needs their shards, and any other read needs all. Returns the
+  // error of the first shard if all are missing.
   static Result<std::unique_ptr<Database>> Open(const std::string& path,
                                                 const OpenOptions& options);
   // Returns the schema of the database in directory `path` without opening a shard. Returns
@@ -70,11 +75,21 @@ class Database {
   Upkeep& upkeep() { return upkeep_; }
   const Upkeep& upkeep() const { return upkeep_; }
 
+  // Returns the missing shards that may have messages of these filters, by number, and why they are
+  // missing. Refresh may bring them back to a read-only handle, once they are repaired.
+  Result<MissingReasons> MissingShards(const std::vector<Filter>& filters) const;
+  // Returns another handle of this open database. Its reads leave out what is in missing shards,
+  // where those of this handle return kMissingShard; in all else the two are alike. The caller owns
+  // it, and may destroy it before or after this one, which closes nothing. Closing either of the
+  // two closes the database for both.
+  std::unique_ptr<Database> Partial() const;
+
   // Stores messages in the order given. Each shard stores all of its messages or none. Checks every
   // message before it writes anything: kTopic and kInvalidArgument name the row, and nothing was
   // changed. When a shard fails after another one succeeded, the error says which shards have
-  // stored their messages. Returns kReadOnly if a shard is not open for writing here, and kQuota
-  // once the quota is reached (OpenOptions::quota_bytes).
+  // stored their messages. Returns kReadOnly if a shard is not open for writing here, kMissingShard
+  // if a shard is missing, and kQuota once the quota is reached (OpenOptions::quota_bytes). After
+  // any of these three, no shard has stored anything.
   //
   // If `id` is not empty, each shard remembers the append together with its messages, until
   // kAppendIdsMax later appends with ids have followed. Whoever repeats the append with the same id
@@ -100,7 +115,7 @@ class Database {
   // Deletes the messages that match in the open shards, with one commit in each. However many there
   // are, it works in steps of bounded memory, and readers see none of the steps. The receipt counts
   // the messages that were deleted. Returns kInvalidArgument for a range that ends before it
-  // starts.
+  // starts, and kMissingShard unless all shards are there that may have such messages.
   Result<Receipt> Delete(const Filter& filter, const TimeRange& range,
                          std::optional<Durability> durability = std::nullopt);
   // Begins a transaction. Returns kInvalidArgument if there is no such shard, kNotFound if there is
@@ -210,9 +225,15 @@ class Database {
   Status Close();
 
  private:
-  explicit Database(std::shared_ptr<DatabaseImpl> impl);
+  // What the reads of a handle do about missing shards.
+  enum class Missing { kRefused, kLeftOut };
+  Database(std::shared_ptr<DatabaseImpl> impl, Missing missing);
+  // Returns what a read for these filters leaves out, or kMissingShard if it needs a missing shard
+  // and this handle leaves none out. REQUIRES: the caller holds the lifecycle() of impl_
+  Result<MissingReasons> LeftOut(const std::vector<Filter>& filters) const;
 
   std::shared_ptr<DatabaseImpl> impl_;
+  const Missing missing_;
   Subscriptions subscriptions_;
   Upkeep upkeep_;
 };

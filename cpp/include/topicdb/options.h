@@ -100,12 +100,19 @@ struct CommitOptions {
   std::size_t conflict_entries_max = 1'000'000;
 };
 
+// What Database::Open does about a shard that it cannot open because the shard is damaged or gone.
+enum class OnDamage : std::uint8_t {
+  kRaise = 1,  // fails
+  kSkip = 2,   // leaves the shard out; see Database::MissingShards
+};
+
 // How Database::Open opens a database.
 struct OpenOptions {
   SchemaRequest schema;
   bool read_only = false;
   // The shards to open; absent: all. Other handles may open the remaining shards for writing.
   std::optional<std::vector<std::uint32_t>> only_shards;
+  OnDamage on_damage = OnDamage::kRaise;
   // The durability of commits that name none.
   Durability durability = Durability::kOs;
   // Bytes of decompressed file blocks that are kept in memory. All shards share them.

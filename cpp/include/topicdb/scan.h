@@ -26,6 +26,8 @@ class Scan {
   // Returns the next messages, at least one, or null at the end.
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
                                             const InterruptCheck& interrupted = nullptr);
+  // Returns the missing shards that it leaves out (Database::Partial).
+  const MissingReasons& missing_shards() const;
   // Frees what the scan holds. May be repeated.
   void Close();
 

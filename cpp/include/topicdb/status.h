@@ -29,6 +29,7 @@ enum class Code {
   kPrecondition = 13,    // what a transaction requires is not so; a retry cannot help
   kQuota = 14,           // the database has reached its quota (deletes pass), or a queue is full
   kExists = 15,          // there is something at a path where something new is to be made
+  kMissingShard = 16,    // the database was opened without a shard that this needs
 };
 
 // Success, or an error. Cheap to move. The message of an error says which path, topic or option it
@@ -73,6 +74,7 @@ Status Conflict(std::string message);
 Status PreconditionFault(std::string message);
 Status QuotaFault(std::string message);
 Status ExistsFault(std::string message);
+Status MissingShardFault(std::string message);
 
 // A T, or the Status that says why there is none.
 template <typename T>

@@ -104,7 +104,8 @@ struct SubscriptionStats {
 // Database::Subscribe makes it, and the caller owns it. Thread-safe. Closing the database ends it.
 //
 // It leaves out messages that are deleted before it comes to them. It also leaves out messages that
-// are dropped with their generation, but Next tells of the loss in their place.
+// are dropped with their generation, but Next tells of the loss in their place. It reads the shards
+// that are open when it begins, as a Tail does.
 class Subscription {
  public:
   explicit Subscription(std::unique_ptr<SubscriptionImpl> impl);
@@ -127,6 +128,8 @@ class Subscription {
   void Resume();
   // Returns the state and the counters of this subscription.
   SubscriptionInfo Info() const;
+  // Returns the missing shards that it leaves out (Database::Partial), as they were when it began.
+  const MissingReasons& missing_shards() const;
   // Returns the messages of its filters at these places of a shard, whatever was delivered. Leaves
   // out messages that are gone. REQUIRES: the places are in order
   Result<PlacedMessages> Find(std::uint32_t shard, const std::vector<CommitPlace>& places,

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "topicdb/interrupt.h"
@@ -38,7 +39,8 @@ struct TailOptions {
 // while it waits. Closing the database ends it.
 //
 // It leaves out messages that are deleted, or dropped with their generation, before it comes to
-// them.
+// them. It reads the shards that are open when it begins. Of a missing shard that comes back to the
+// handle, another tail reads the messages, which continues with the serials of this one.
 class Tail {
  public:
   explicit Tail(std::shared_ptr<TailImpl> impl);
@@ -55,6 +57,10 @@ class Tail {
   // Returns for each shard the last commit up to which Next has given every message. Another tail
   // continues there with these numbers as TailOptions::after.
   std::map<std::uint32_t, Serial> serials() const;
+  // Returns the shards that it reads.
+  const std::set<std::uint32_t>& shards() const;
+  // Returns the missing shards that it leaves out (Database::Partial), as they were when it began.
+  const MissingReasons& missing_shards() const;
   // Frees what the tail holds. Later calls of Next return kClosed. May be repeated.
   void Close();
 

@@ -1,7 +1,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <initializer_list>
+#include <string>
+#include <string_view>
 
 #include "arrow/arrow_properties.h"
 #include "topicdb/arrow.h"
@@ -15,12 +19,36 @@ namespace {
 
 constexpr std::size_t kColumns = 3;
 constexpr std::size_t kAllColumns = kColumns + kPropertyColumns;
+constexpr std::string_view kMissingShardsKey = "topicdb.missing_shards";
 
 // What an exported schema owns.
 struct SchemaHolder {
   std::array<ArrowSchema, kAllColumns> children{};
   std::array<ArrowSchema*, kAllColumns> pointers{};
+  std::string metadata;
 };
+
+void AddSized(std::string_view text, std::string* metadata) {
+  const auto size = static_cast<std::int32_t>(text.size());
+  char bytes[sizeof size];
+  std::memcpy(bytes, &size, sizeof size);
+  metadata->append(bytes, sizeof size).append(text);
+}
+
+// Returns metadata with one entry, as Arrow's C data interface encodes it: the number of entries,
+// and then each key and value behind its size, with all numbers in the byte order of the machine.
+std::string MetadataOf(const MissingReasons& missing) {
+  std::string numbers;
+  for (const auto& [shard, reason] : missing) {
+    if (!numbers.empty()) numbers += ',';
+    numbers += std::to_string(shard);
+  }
+  const std::int32_t entries = 1;
+  std::string metadata(reinterpret_cast<const char*>(&entries), sizeof entries);
+  AddSized(kMissingShardsKey, &metadata);
+  AddSized(numbers, &metadata);
+  return metadata;
+}
 
 void ReleaseChildSchema(ArrowSchema* schema) { schema->release = nullptr; }
 
@@ -94,7 +122,8 @@ StreamHolder& HolderOf(ArrowArrayStream* stream) {
 }
 
 int StreamGetSchema(ArrowArrayStream* stream, ArrowSchema* out) {
-  ExportSchema(out, HolderOf(stream).form);
+  const StreamHolder& holder = HolderOf(stream);
+  ExportSchema(out, holder.form, holder.scan->missing_shards());
   return 0;
 }
 
@@ -128,7 +157,7 @@ void StreamRelease(ArrowArrayStream* stream) {
 
 }  // namespace
 
-void ExportSchema(ArrowSchema* out, ValueForm form) {
+void ExportSchema(ArrowSchema* out, ValueForm form, const MissingReasons& missing) {
   auto* holder = new SchemaHolder;
   holder->children[0] = LeafSchema("u", "topic");
   holder->children[1] = LeafSchema("tsu:UTC", "timestamp");
@@ -139,6 +168,10 @@ void ExportSchema(ArrowSchema* out, ValueForm form) {
   *out = {};
   out->format = "+s";
   out->name = "";
+  if (!missing.empty()) {
+    holder->metadata = MetadataOf(missing);
+    out->metadata = holder->metadata.data();
+  }
   out->n_children = static_cast<std::int64_t>(with_properties ? kAllColumns : kColumns);
   out->children = holder->pointers.data();
   out->release = &ReleaseSchema;

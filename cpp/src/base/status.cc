@@ -21,5 +21,6 @@ Status Conflict(std::string message) { return {Code::kConflict, std::move(messag
 Status PreconditionFault(std::string message) { return {Code::kPrecondition, std::move(message)}; }
 Status QuotaFault(std::string message) { return {Code::kQuota, std::move(message)}; }
 Status ExistsFault(std::string message) { return {Code::kExists, std::move(message)}; }
+Status MissingShardFault(std::string message) { return {Code::kMissingShard, std::move(message)}; }
 
 }  // namespace topicdb

@@ -39,7 +39,7 @@ Result<ShardMoment> FindMoment(const DatabaseImpl& impl, std::uint32_t index) {
   for (ShardMoment& moment : impl.shards().Moments()) {
     if (moment.shard->index() == index) return std::move(moment);
   }
-  return NotFound("shard " + std::to_string(index) + " is not open here");
+  return impl.shards().NotOpen(index);
 }
 
 // Returns the target of a read of one stream. Sets `read_only` to whether its slab is read-only.
@@ -73,21 +73,32 @@ Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& mom
 
 std::string RocksDbVersion() { return rocks::Version(); }
 
-Database::Database(std::shared_ptr<DatabaseImpl> impl)
-    : impl_(std::move(impl)), subscriptions_(impl_), upkeep_(impl_) {}
+Database::Database(std::shared_ptr<DatabaseImpl> impl, Missing missing)
+    : impl_(std::move(impl)),
+      missing_(missing),
+      subscriptions_(impl_, missing == Missing::kLeftOut),
+      upkeep_(impl_) {}
 
 Database::~Database() {
   if (impl_->fork_guard().Forked()) {
     new std::shared_ptr<DatabaseImpl>(std::move(impl_));  // leave it alone
-  } else {
+  } else if (missing_ == Missing::kRefused) {             // the handle that Open has made
     impl_->Close().IgnoreError();
   }
+}
+
+std::unique_ptr<Database> Database::Partial() const {
+  return std::unique_ptr<Database>(new Database(impl_, Missing::kLeftOut));
+}
+
+Result<MissingReasons> Database::LeftOut(const std::vector<Filter>& filters) const {
+  return impl_->shards().LeftOut(filters, missing_ == Missing::kLeftOut);
 }
 
 Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
                                                  const OpenOptions& options) {
   TOPICDB_ASSIGN_OR_RETURN(auto impl, DatabaseImpl::Open(path, options));
-  return std::unique_ptr<Database>(new Database(std::move(impl)));
+  return std::unique_ptr<Database>(new Database(std::move(impl), Missing::kRefused));
 }
 
 Result<Schema> Database::ReadSchema(const std::string& path) {
@@ -98,6 +109,11 @@ Result<Schema> Database::ReadSchema(const std::string& path) {
 const std::string& Database::path() const { return impl_->environment().database_path; }
 const Schema& Database::schema() const { return impl_->environment().schema; }
 bool Database::closed() const { return impl_->closed(); }
+
+Result<MissingReasons> Database::MissingShards(const std::vector<Filter>& filters) const {
+  TOPICDB_ENTER(impl_);
+  return impl_->shards().LeftOut(filters, /*partial=*/true);
+}
 
 std::chrono::microseconds Database::clock_ahead() const {
   std::chrono::microseconds ahead{};
@@ -110,6 +126,7 @@ std::chrono::microseconds Database::clock_ahead() const {
 Result<std::vector<Stream>> Database::Streams(const Filter& filter, const TimeRange& range,
                                               Generation generation_min) const {
   TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(LeftOut({filter}).status());
   const ShardEnvironment& environment = impl_->environment();
   const std::vector<ShardMoment> moments = impl_->shards().Moments();
   std::vector<Stream> streams;
@@ -212,6 +229,10 @@ Result<ScanPage> Database::Next(const ScanIterator& iterator, const PageLimits& 
 Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filters,
                                                 const ScanOptions& options) const {
   TOPICDB_ENTER(impl_);
+  MissingReasons left_out;  // a stream that is named must be there in any case
+  if (!options.streams.has_value()) {
+    TOPICDB_ASSIGN_OR_RETURN(left_out, LeftOut(filters));
+  }
   std::vector<ShardMoment> moments = impl_->shards().Moments();
   if (options.streams.has_value()) {
     for (const Stream& stream : *options.streams) {
@@ -240,21 +261,24 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filte
       source = std::make_unique<SequentialSource>(std::move(targets), options.range, OpenUnordered);
   }
   return std::make_unique<Scan>(
-      std::make_shared<ScanImpl>(impl_, std::move(moments), std::move(source)));
+      std::make_shared<ScanImpl>(impl_, std::move(moments), std::move(source), left_out));
 }
 
 Result<std::unique_ptr<Scan>> Database::Last(const std::vector<Filter>& filters,
                                              const TimeRange& range) const {
   TOPICDB_ENTER(impl_);
+  TOPICDB_ASSIGN_OR_RETURN(const MissingReasons left_out, LeftOut(filters));
   std::vector<ShardMoment> moments = impl_->shards().Moments();
   std::vector<StreamTarget> targets = PlanStreams(moments, filters, range, std::nullopt);
   return std::make_unique<Scan>(std::make_shared<ScanImpl>(
-      impl_, std::move(moments), std::make_unique<LastSource>(std::move(targets), range)));
+      impl_, std::move(moments), std::make_unique<LastSource>(std::move(targets), range),
+      left_out));
 }
 
 Result<Explanation> Database::Explain(const std::vector<Filter>& filters, const TimeRange& range,
                                       const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(LeftOut(filters).status());
   const std::vector<ShardMoment> moments = impl_->shards().Moments();
   Explanation explanation;
   for (const ShardMoment& moment : moments) {
@@ -288,6 +312,7 @@ Result<std::unique_ptr<Tail>> Database::NewTail(const std::vector<Filter>& filte
   TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_RETURN_IF_ERROR(CheckShards("after", options.after, schema().shards));
   TOPICDB_RETURN_IF_ERROR(CheckShards("until", options.until, schema().shards));
+  TOPICDB_ASSIGN_OR_RETURN(MissingReasons left_out, LeftOut(filters));
   TOPICDB_ASSIGN_OR_RETURN(GivenByShard given, GivenOf(*impl_, options.given));
   for (const auto& [shard, reads] : given) {
     const auto after = options.after.find(shard);
@@ -297,12 +322,13 @@ Result<std::unique_ptr<Tail>> Database::NewTail(const std::vector<Filter>& filte
     TOPICDB_RETURN_IF_ERROR(reads->CheckNotLost(drops, filters));
   }
   return std::make_unique<Tail>(
-      std::make_shared<TailImpl>(impl_, filters, options, std::move(given)));
+      std::make_shared<TailImpl>(impl_, filters, options, std::move(given), std::move(left_out)));
 }
 
 Result<std::unique_ptr<StreamWatch>> Database::WatchStreams(const Filter& filter,
                                                             bool existing) const {
   TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(LeftOut({filter}).status());
   return std::make_unique<StreamWatch>(std::make_shared<StreamWatchImpl>(impl_, filter, existing));
 }
 
@@ -310,6 +336,8 @@ Result<Stats> Database::GetStats() const {
   TOPICDB_ENTER(impl_);
   Stats stats;
   for (const auto& shard : impl_->shards().All()) stats.shards.push_back(shard->Stats());
+  TOPICDB_ASSIGN_OR_RETURN(stats.missing,
+                           impl_->shards().LeftOut({Filter::Everything()}, /*partial=*/true));
   stats.maintenance = impl_->upkeep().stats();
   stats.cache_bytes = rocks::CacheBytesInUse(impl_->environment().resources);
   return stats;

@@ -34,7 +34,8 @@ struct Part {
   std::size_t bytes = 0;
 };
 
-// Divides messages by shard. Returns kReadOnly, which names a topic, if its shard is not open here.
+// Divides messages by shard. Returns kReadOnly or kMissingShard, which name a topic, if its shard
+// is not open here.
 Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
                                        std::span<const MessageView> messages) {
   const std::uint32_t shards = impl.environment().schema.shards;
@@ -50,8 +51,11 @@ Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
     part.messages = shards == 1 ? messages : std::span<const MessageView>(part.chosen);
     if (part.messages.empty()) continue;
     Result<std::shared_ptr<Shard>> shard = impl.shards().Find(index);
-    TOPICDB_RETURN_IF_ERROR(
-        shard.status().WithContext("topic '" + std::string(part.messages.front().topic) + "'"));
+    if (!shard.ok()) {
+      return Status(shard.status().code(), "topic '" + std::string(part.messages.front().topic) +
+                                               "': " + shard.status().message() +
+                                               "; nothing was stored");
+    }
     part.shard = std::move(*shard);
     parts.push_back(std::move(part));
   }
@@ -269,6 +273,7 @@ Result<Receipt> Database::Delete(const Filter& filter, const TimeRange& range,
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
   TOPICDB_RETURN_IF_ERROR(CheckDelete(filter, range, TopicUse::kPublic));
+  TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayChange({filter}).WithContext("delete"));
   Receipt receipt;
   receipt.durability = durability.value_or(impl_->default_durability());
   const auto shards = impl_->shards().All();

@@ -16,11 +16,12 @@ Serial SerialOf(const std::map<std::uint32_t, Serial>& serials, std::uint32_t sh
   return found == serials.end() ? otherwise : found->second;
 }
 
-Result<ShardMoment> MomentOf(const std::vector<ShardMoment>& moments, std::uint32_t shard) {
+Result<ShardMoment> MomentOf(const OpenShards& shards, const std::vector<ShardMoment>& moments,
+                             std::uint32_t shard) {
   for (const ShardMoment& moment : moments) {
     if (moment.shard->index() == shard) return moment;
   }
-  return NotFound("shard " + std::to_string(shard) + " is not open here");
+  return shards.NotOpen(shard);
 }
 
 Result<const SlabView*> FindSlab(const ShardMoment& moment, const Slice& slice,
@@ -90,6 +91,7 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
   if (options.bytes_max == 0) return InvalidArgument("bytes_max: at least 1 is needed, got 0");
   TOPICDB_RETURN_IF_ERROR(CheckShards("after", options.after, schema().shards));
   TOPICDB_RETURN_IF_ERROR(CheckShards("until", options.until, schema().shards));
+  TOPICDB_RETURN_IF_ERROR(LeftOut(filters).status());
   const RetentionClassId reserved = impl_->environment().rules()->reserved();
   std::vector<Slice> slices;
   for (const ShardMoment& moment : impl_->shards().Moments()) {
@@ -113,7 +115,8 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filte
       impl_->shards().WholeMoments();  // what is seen was decided with them
   std::vector<SlicePart> parts;
   for (const Slice& slice : slices) {
-    TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment, MomentOf(moments, slice.slab.shard));
+    TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment,
+                             MomentOf(impl_->shards(), moments, slice.slab.shard));
     TOPICDB_ASSIGN_OR_RETURN(const SlabView* const found,
                              FindSlab(moment, slice, *impl_->environment().rules()));
     AddParts(moment.view, found->slab, RequestsOf(*moment.view, *found->slab, filters, slice),
@@ -129,7 +132,7 @@ Result<CommitSpan> Database::MeasureLog(std::uint32_t shard, const std::vector<F
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment,
-                           MomentOf(impl_->shards().WholeMoments(), shard));
+                           MomentOf(impl_->shards(), impl_->shards().WholeMoments(), shard));
   return LogMeasure(*moment.view, filters, range, limits, interrupted).Run();
 }
 

@@ -35,6 +35,14 @@ Result<std::uint64_t> CountIn(const Database& database, const KeyRange& keys,
 Result<TrimCount> Database::Trim(std::int64_t before, const std::optional<Filter>& filter,
                                  bool dry_run, const InterruptCheck& interrupted) {
   TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
+  // '#' and not Filter::Everything(): what a program keeps below a topic that begins with '$' goes
+  // only when its filter is named.
+  TOPICDB_ASSIGN_OR_RETURN(const Filter all, Filter::Parse("#"));
+  const KeyRange rest{filter.value_or(all), {{}, before}};
+  {
+    TOPICDB_ENTER(impl_);  // not all of a trim is done while a shard is missing, so none is begun
+    TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayChange({rest.filter}).WithContext("trim"));
+  }
   TrimCount count;
   if (!filter.has_value()) {
     TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabInfo> slabs, upkeep_.Slabs());
@@ -49,10 +57,6 @@ Result<TrimCount> Database::Trim(std::int64_t before, const std::optional<Filter
       count.slabs.push_back(slab);
     }
   }
-  // '#' and not Filter::Everything(): what a program keeps below a topic that begins with '$' goes
-  // only when its filter is named.
-  TOPICDB_ASSIGN_OR_RETURN(const Filter all, Filter::Parse("#"));
-  const KeyRange rest{filter.value_or(all), {{}, before}};
   if (dry_run) {
     TOPICDB_ASSIGN_OR_RETURN(count.messages, CountIn(*this, rest, count.slabs, interrupted));
   } else {

@@ -89,6 +89,12 @@ Track* SubscriptionHub::FindTrack(std::uint32_t shard) const {
   return found == tracks_.end() ? nullptr : found->get();
 }
 
+bool SubscriptionHub::ServesAllShards() const {
+  const auto shards = database_->shards().All();
+  return std::all_of(shards.begin(), shards.end(),
+                     [this](const auto& shard) { return FindTrack(shard->index()) != nullptr; });
+}
+
 SharedInterest SubscriptionHub::InterestOf(const Wanted& wanted) {
   std::weak_ptr<const Interest>& known = interests_[wanted.Key()];
   SharedInterest interest = known.lock();
@@ -218,6 +224,7 @@ Status SubscriptionHub::LivePass() {
 
 bool SubscriptionHub::LiveStep(const std::shared_ptr<Shard>& shard) {
   Track* track = FindTrack(shard->index());
+  if (track == nullptr) return false;  // the shard was missing when the hub was made
   std::shared_ptr<const InterestSet> interests;
   CommitPlace from;
   Serial drops_until;

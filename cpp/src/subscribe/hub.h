@@ -47,8 +47,11 @@ class SubscriptionHub : public ViewHolder {
   explicit SubscriptionHub(std::shared_ptr<DatabaseImpl> database);
   ~SubscriptionHub() override;
 
+  // Returns whether it serves all shards that are open now. A hub serves those that were open when
+  // it was made.
+  bool ServesAllShards() const;
   // Adds a subscriber, and returns the number by which the other methods know it. `starts` has an
-  // entry for every open shard.
+  // entry for every shard that the hub serves.
   std::uint64_t Add(std::shared_ptr<Subscriber> subscriber, const Wanted& wanted,
                     const LaneStarts& starts) TOPICDB_EXCLUDES(mutex_);
   void Remove(std::uint64_t client) TOPICDB_EXCLUDES(mutex_);

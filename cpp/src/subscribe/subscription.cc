@@ -44,6 +44,8 @@ SubscriptionInfo Subscription::Info() const {
   return info;
 }
 
+const MissingReasons& Subscription::missing_shards() const { return impl_->left_out(); }
+
 Result<PlacedMessages> Subscription::Find(std::uint32_t shard,
                                           const std::vector<CommitPlace>& places,
                                           const InterruptCheck& interrupted) const {

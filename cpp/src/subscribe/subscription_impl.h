@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "subscribe/hub.h"
@@ -16,15 +17,17 @@ namespace topicdb {
 class SubscriptionImpl {
  public:
   SubscriptionImpl(std::shared_ptr<SubscriptionHub> hub, const Wanted& wanted,
-                   const LaneStarts& starts, const SubscribeWindow& window)
+                   const LaneStarts& starts, const SubscribeWindow& window, MissingReasons left_out)
       : hub_(std::move(hub)),
         filters_(wanted.filters),
+        left_out_(std::move(left_out)),
         subscriber_(std::make_shared<Subscriber>(window, PlacesOf(starts))),
         number_(hub_->Add(subscriber_, wanted, starts)) {}
 
   Subscriber& subscriber() { return *subscriber_; }
   SubscriptionHub& hub() { return *hub_; }
   const std::vector<Filter>& filters() const { return filters_; }
+  const MissingReasons& left_out() const { return left_out_; }
   std::uint64_t number() const { return number_; }
 
  private:
@@ -36,6 +39,7 @@ class SubscriptionImpl {
 
   const std::shared_ptr<SubscriptionHub> hub_;
   const std::vector<Filter> filters_;
+  const MissingReasons left_out_;
   const std::shared_ptr<Subscriber> subscriber_;
   const std::uint64_t number_;
 };

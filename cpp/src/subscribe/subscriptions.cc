@@ -59,21 +59,30 @@ LaneStarts StartsOf(const SubscribeFrom& from, const GivenByShard& given,
 
 }  // namespace
 
-Subscriptions::Subscriptions(std::shared_ptr<DatabaseImpl> impl) : impl_(std::move(impl)) {}
+Subscriptions::Subscriptions(std::shared_ptr<DatabaseImpl> impl, bool partial)
+    : impl_(std::move(impl)), partial_(partial) {}
 Subscriptions::~Subscriptions() = default;
 
 Result<std::unique_ptr<Subscription>> Subscriptions::Subscribe(
     const std::vector<Filter>& filters, const SubscribeFrom& from,
     const SubscribeWindow& window) const {
-  std::shared_ptr<SubscriptionHub> hub;  // declared first: it ends after the lock of TOPICDB_ENTER
+  // Declared first: they end after the lock of TOPICDB_ENTER.
+  std::shared_ptr<SubscriptionHub> earlier;
+  std::shared_ptr<SubscriptionHub> hub;
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_RETURN_IF_ERROR(CheckSubscribe(impl_->environment().schema, filters, from, window));
+  TOPICDB_ASSIGN_OR_RETURN(MissingReasons left_out, impl_->shards().LeftOut(filters, partial_));
   TOPICDB_ASSIGN_OR_RETURN(const GivenByShard given, GivenOf(*impl_, from.given));
-  hub = impl_->Hub([&] { return std::make_shared<SubscriptionHub>(impl_); });
+  const auto make = [&] { return std::make_shared<SubscriptionHub>(impl_); };
+  hub = impl_->Hub(make);
+  if (!hub->ServesAllShards()) {  // it is from before a missing shard came back
+    earlier = hub;
+    hub = impl_->Hub(make, earlier.get());
+  }
   return std::make_unique<Subscription>(std::make_unique<SubscriptionImpl>(
       hub, Wanted{filters, from.timestamp_min, from.part, from.parts},
-      StartsOf(from, given, impl_->shards().WholeMoments()), window));
+      StartsOf(from, given, impl_->shards().WholeMoments()), window, std::move(left_out)));
 }
 
 Result<std::map<std::uint32_t, CommitPlace>> Subscriptions::PlacesAt(
@@ -81,6 +90,7 @@ Result<std::map<std::uint32_t, CommitPlace>> Subscriptions::PlacesAt(
     const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
+  TOPICDB_RETURN_IF_ERROR(impl_->shards().LeftOut(filters, partial_).status());
   std::map<std::uint32_t, CommitPlace> places;
   for (const ShardMoment& moment : impl_->shards().WholeMoments()) {
     if (timestamp_min == kBehindAll) {  // known without reading

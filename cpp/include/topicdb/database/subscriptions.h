@@ -26,7 +26,9 @@ struct SubscriptionStats;
 // returns kClosed after Database::Close, and kForked in a forked child.
 class Subscriptions {
  public:
-  explicit Subscriptions(std::shared_ptr<DatabaseImpl> impl);
+  // With `partial`, Subscribe and PlacesAt leave out the shards that are missing. Otherwise they
+  // return kMissingShard if one is missing that may have messages of the filters.
+  Subscriptions(std::shared_ptr<DatabaseImpl> impl, bool partial);
   ~Subscriptions();
   Subscriptions(const Subscriptions&) = delete;
   Subscriptions& operator=(const Subscriptions&) = delete;
@@ -57,6 +59,7 @@ class Subscriptions {
 
  private:
   const std::shared_ptr<DatabaseImpl> impl_;
+  const bool partial_;
 };
 
 }  // namespace topicdb

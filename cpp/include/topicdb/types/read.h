@@ -30,6 +30,10 @@ enum class ScanOrder {
   kNone,    // as messages are stored, without sorting
 };
 
+// Shards that are missing in a handle (OnDamage::kSkip), by number, and why each of them is
+// missing.
+using MissingReasons = std::map<std::uint32_t, std::string>;
+
 // Options of a scan besides its filters.
 struct ScanOptions {
   TimeRange range;

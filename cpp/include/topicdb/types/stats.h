@@ -42,6 +42,7 @@ struct ShardStats {
 // Statistics of an open database.
 struct Stats {
   std::vector<ShardStats> shards;
+  MissingReasons missing;         // shards that these figures leave out
   std::uint64_t cache_bytes = 0;  // of the cache that are in use
   MaintenanceStats maintenance;
 };

@@ -3,8 +3,11 @@
 namespace topicdb {
 
 ScanImpl::ScanImpl(std::shared_ptr<DatabaseImpl> database, std::vector<ShardMoment> moments,
-                   std::unique_ptr<MessageSource> source)
-    : database_(std::move(database)), moments_(std::move(moments)), source_(std::move(source)) {
+                   std::unique_ptr<MessageSource> source, MissingReasons left_out)
+    : database_(std::move(database)),
+      left_out_(std::move(left_out)),
+      moments_(std::move(moments)),
+      source_(std::move(source)) {
   database_->Register(this);
 }
 
@@ -53,6 +56,8 @@ Result<std::shared_ptr<const Batch>> Scan::Next(const PageLimits& limits,
                                                 const InterruptCheck& interrupted) {
   return impl_->Next(limits, interrupted);
 }
+
+const MissingReasons& Scan::missing_shards() const { return impl_->left_out(); }
 
 void Scan::Close() {
   if (!impl_->Forked()) impl_->Close();

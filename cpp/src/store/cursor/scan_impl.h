@@ -18,13 +18,14 @@ inline constexpr std::size_t kExaminedMax = 100'000;
 class ScanImpl : public ViewHolder {
  public:
   ScanImpl(std::shared_ptr<DatabaseImpl> database, std::vector<ShardMoment> moments,
-           std::unique_ptr<MessageSource> source);
+           std::unique_ptr<MessageSource> source, MissingReasons left_out = {});
   ~ScanImpl() override;
 
   // Does what Scan::Next does. Once a read has failed, returns the same error in each further call.
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
                                             const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(mutex_);
+  const MissingReasons& left_out() const { return left_out_; }
   void Close() TOPICDB_EXCLUDES(mutex_);
   // Destroys the source and releases the views and the shards. REQUIRES (Release): the caller holds
   // the database's lifecycle(), shared or alone
@@ -34,6 +35,7 @@ class ScanImpl : public ViewHolder {
 
  private:
   const std::shared_ptr<DatabaseImpl> database_;
+  const MissingReasons left_out_;
   Mutex mutex_;  // one call at a time
   // The source must be destroyed before the moments: first readers, then views, then shards.
   std::vector<ShardMoment> moments_ TOPICDB_GUARDED_BY(mutex_);

@@ -6,13 +6,17 @@
 namespace topicdb {
 
 TailImpl::TailImpl(std::shared_ptr<DatabaseImpl> database, std::vector<Filter> filters,
-                   const TailOptions& options, GivenByShard given)
+                   const TailOptions& options, GivenByShard given, MissingReasons left_out)
     : database_(std::move(database)),
       filters_(std::move(filters)),
+      left_out_(std::move(left_out)),
       until_(options.until),
       given_(std::move(given)),
       serials_(options.after) {
-  for (const auto& shard : database_->shards().All()) serials_.try_emplace(shard->index());
+  for (const auto& shard : database_->shards().All()) {
+    shards_.insert(shard->index());
+    serials_.try_emplace(shard->index());
+  }
   database_->Register(this);
 }
 
@@ -50,7 +54,8 @@ Result<std::shared_ptr<const Batch>> TailImpl::Next(
 Result<std::shared_ptr<const Batch>> TailImpl::Poll(const PageLimits& limits,
                                                     const InterruptCheck& interrupted) {
   TOPICDB_ENTER(database_);
-  const std::vector<std::shared_ptr<Shard>> shards = database_->shards().All();
+  std::vector<std::shared_ptr<Shard>> shards = database_->shards().All();
+  std::erase_if(shards, [this](const auto& shard) { return !shards_.contains(shard->index()); });
   const MutexLock lock(mutex_);
   if (closed_) return Closed("this tail is closed");
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -106,6 +111,10 @@ Result<std::shared_ptr<const Batch>> Tail::Next(const PageLimits& limits,
 }
 
 std::map<std::uint32_t, Serial> Tail::serials() const { return impl_->serials(); }
+
+const std::set<std::uint32_t>& Tail::shards() const { return impl_->shards(); }
+
+const MissingReasons& Tail::missing_shards() const { return impl_->left_out(); }
 
 void Tail::Close() {
   if (!impl_->Forked()) impl_->Close();

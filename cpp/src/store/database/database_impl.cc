@@ -51,8 +51,7 @@ struct HeldDatabase {
 Result<HeldDatabase> FindAndHold(const std::string& path, const OpenOptions& options) {
   for (int attempt = 0;; ++attempt) {
     TOPICDB_ASSIGN_OR_RETURN(FoundDatabase found, FindOrCreateDatabase(path, options));
-    auto hold =
-        HoldDatabase(path, options.read_only ? HolderKind::kReader : HolderKind::kWriter);
+    auto hold = HoldDatabase(path, options.read_only ? HolderKind::kReader : HolderKind::kWriter);
     if (hold.ok()) return HeldDatabase{std::move(found), std::move(*hold)};
     const bool was_dropped = hold.status().code() == Code::kNotFound;
     if (!was_dropped || options.read_only || attempt == kDropsMax) return hold.status();
@@ -65,7 +64,7 @@ DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
                            const OpenOptions& options)
     : environment_(std::move(environment)),
       durability_(options.durability),
-      shards_(environment_, options.only_shards),
+      shards_(environment_, options.only_shards, options.on_damage),
       jobs_(environment_, shards_, closing_),
       upkeep_(environment_, shards_, closing_, options) {}
 
@@ -125,10 +124,11 @@ void DatabaseImpl::Unregister(ViewHolder* holder) {
 }
 
 std::shared_ptr<SubscriptionHub> DatabaseImpl::Hub(
-    const std::function<std::shared_ptr<SubscriptionHub>()>& make) const {
+    const std::function<std::shared_ptr<SubscriptionHub>()>& make,
+    const SubscriptionHub* unfit) const {
   const MutexLock lock(hub_mutex_);
   std::shared_ptr<SubscriptionHub> hub = hub_.lock();
-  if (hub == nullptr) hub_ = hub = make();
+  if (hub == nullptr || hub.get() == unfit) hub_ = hub = make();
   return hub;
 }
 

@@ -84,11 +84,12 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   void Register(ViewHolder* holder) TOPICDB_EXCLUDES(holders_mutex_);
   void Unregister(ViewHolder* holder) TOPICDB_EXCLUDES(holders_mutex_);
 
-  // Returns the hub of the subscriptions, which the callers share. If nobody holds one, makes it
-  // with `make`.
+  // Returns the hub of the subscriptions, which the callers share. Makes it with `make` if nobody
+  // holds one, or if the one that there is is `unfit`. The caller must hold that one until it has
+  // left lifecycle(), since a hub that ends takes that lock.
   std::shared_ptr<SubscriptionHub> Hub(
-      const std::function<std::shared_ptr<SubscriptionHub>()>& make) const
-      TOPICDB_EXCLUDES(hub_mutex_);
+      const std::function<std::shared_ptr<SubscriptionHub>()>& make,
+      const SubscriptionHub* unfit = nullptr) const TOPICDB_EXCLUDES(hub_mutex_);
 
   // Does what Database::MakeSnapshot does.
   Result<SnapshotInfo> MakeSnapshot(const std::string& path, const CopyOptions& options,

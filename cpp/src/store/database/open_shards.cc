@@ -14,11 +14,16 @@ namespace {
 
 constexpr int kOpenPassesMax = 3;
 
+constexpr const char* kOfRead =
+    ": partial=True reads the rest, and `topicdb repair` makes a damaged shard anew";
+constexpr const char* kOfChange =
+    "; nothing was changed: `topicdb repair` makes a damaged shard anew";
+
 }  // namespace
 
 OpenShards::OpenShards(std::shared_ptr<const ShardEnvironment> environment,
-                       std::optional<std::vector<std::uint32_t>> only)
-    : environment_(std::move(environment)), only_(std::move(only)) {}
+                       std::optional<std::vector<std::uint32_t>> only, OnDamage on_damage)
+    : environment_(std::move(environment)), only_(std::move(only)), on_damage_(on_damage) {}
 
 Status OpenShards::Open() {
   const MutexLock opening(open_mutex_);
@@ -38,32 +43,65 @@ Status OpenShards::OpenChanged() {
   std::sort(indexes.begin(), indexes.end());
   std::map<std::uint32_t, std::shared_ptr<Shard>> known;
   for (const auto& shard : All()) known[shard->index()] = shard;
-  std::vector<std::string> files(indexes.size());
-  std::vector<std::shared_ptr<Shard>> shards(indexes.size());
+  std::vector<Outcome> outcomes(indexes.size());
   TOPICDB_RETURN_IF_ERROR(RunInParallel(indexes.size(), [&](std::size_t i) -> Status {
-    if (environment_->read_only) {  // for Refresh, which writing handles do not need
-      files[i] = rocks::StateOf(ShardDirectory(environment_->database_path, indexes[i]),
-                                rocks::StateFiles::kLogsToo);
-    }
     const auto found = known.find(indexes[i]);
-    if (found != known.end() && IsUnchanged(indexes[i], files[i])) {
-      shards[i] = found->second;
-      return Status::Ok();
-    }
-    TOPICDB_ASSIGN_OR_RETURN(shards[i], Shard::Open(environment_, indexes[i], /*create=*/false));
+    TOPICDB_ASSIGN_OR_RETURN(outcomes[i],
+                             OpenOne(indexes[i], found == known.end() ? nullptr : found->second));
     return Status::Ok();
   }));
+  std::map<std::uint32_t, std::string> files;
+  std::vector<std::shared_ptr<Shard>> shards;
+  auto missing = std::make_shared<MissingShards>();
+  for (std::size_t i = 0; i < indexes.size(); ++i) {
+    files[indexes[i]] = std::move(outcomes[i].files);
+    if (outcomes[i].shard == nullptr) {
+      missing->Add(indexes[i], outcomes[i].reason);
+    } else {
+      shards.push_back(std::move(outcomes[i].shard));
+    }
+  }
+  // A database without any shard would be of no use, and a caller had better learn that at once.
+  if (shards.empty() && !missing->empty()) return missing->reasons().begin()->second;
   const MutexLock lock(mutex_);
   shards_.swap(shards);
-  files_.clear();
-  for (std::size_t i = 0; i < indexes.size(); ++i) files_[indexes[i]] = std::move(files[i]);
+  files_.swap(files);
+  missing_ = std::move(missing);
   return Status::Ok();
+}
+
+Result<OpenShards::Outcome> OpenShards::OpenOne(std::uint32_t index,
+                                                const std::shared_ptr<Shard>& known) {
+  Outcome outcome;
+  if (environment_->read_only) {  // for Refresh, which writing handles do not need
+    outcome.files = rocks::StateOf(ShardDirectory(environment_->database_path, index),
+                                   rocks::StateFiles::kLogsToo);
+  }
+  const bool is_unchanged = IsUnchanged(index, outcome.files);
+  if (known != nullptr && is_unchanged && !outcome.files.empty()) {
+    outcome.shard = known;
+    return outcome;
+  }
+  if (const auto missing = Missing(); missing->Has(index) && is_unchanged) {
+    outcome.reason = missing->reasons().at(index);
+    return outcome;
+  }
+  Result<std::shared_ptr<Shard>> opened = Shard::Open(environment_, index, /*create=*/false);
+  if (opened.ok()) {
+    outcome.shard = std::move(*opened);
+    return outcome;
+  }
+  outcome.reason = opened.status();
+  const bool is_left_out =
+      on_damage_ == OnDamage::kSkip && known == nullptr && MayLeaveOut(outcome.reason);
+  if (!is_left_out) return outcome.reason;
+  return outcome;
 }
 
 bool OpenShards::IsUnchanged(std::uint32_t shard, const std::string& files) const {
   const MutexLock lock(mutex_);
   const auto found = files_.find(shard);
-  return found != files_.end() && found->second == files && !files.empty();
+  return found != files_.end() && found->second == files;
 }
 
 std::vector<std::shared_ptr<Shard>> OpenShards::TakeAll() {
@@ -84,8 +122,14 @@ Result<std::shared_ptr<Shard>> OpenShards::Find(std::uint32_t index) const {
     if (shard->index() == index) return shard;
     open += (open.empty() ? "" : ", ") + std::to_string(shard->index());
   }
+  TOPICDB_RETURN_IF_ERROR(Missing()->Only(index).Fault(environment_->database_path));
   return ReadOnly("shard " + std::to_string(index) + " is not open here (only_shards=[" + open +
                   "])");
+}
+
+Status OpenShards::NotOpen(std::uint32_t index) const {
+  const Status missing = Missing()->Only(index).Fault(environment_->database_path);
+  return missing.ok() ? NotFound("shard " + std::to_string(index) + " is not open here") : missing;
 }
 
 std::vector<ShardMoment> OpenShards::Moments() const {
@@ -110,9 +154,31 @@ Status OpenShards::CheckMayWrite() const {
 
 Status OpenShards::CheckMayWriteAll(const char* call) const {
   TOPICDB_RETURN_IF_ERROR(CheckMayWrite());
+  TOPICDB_RETURN_IF_ERROR(
+      Missing()->Fault(environment_->database_path, kOfChange).WithContext(call));
   if (All().size() == environment_->schema.shards) return Status::Ok();
   return ReadOnly(std::string(call) + ": all shards of " + environment_->database_path +
                   " have to be open for writing here, it was opened with only_shards");
+}
+
+std::shared_ptr<const MissingShards> OpenShards::Missing() const {
+  const MutexLock lock(mutex_);
+  return missing_;
+}
+
+Result<MissingReasons> OpenShards::LeftOut(const std::vector<Filter>& filters, bool partial) const {
+  const auto all = Missing();
+  MissingReasons reasons;
+  if (all->empty()) return reasons;
+  const MissingShards missing = all->For(filters, environment_->schema.shards);
+  if (!partial) TOPICDB_RETURN_IF_ERROR(missing.Fault(environment_->database_path, kOfRead));
+  for (const auto& [shard, reason] : missing.reasons()) reasons[shard] = reason.message();
+  return reasons;
+}
+
+Status OpenShards::CheckMayChange(const std::vector<Filter>& filters) const {
+  const MissingShards missing = Missing()->For(filters, environment_->schema.shards);
+  return missing.Fault(environment_->database_path, kOfChange);
 }
 
 }  // namespace topicdb

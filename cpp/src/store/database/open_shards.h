@@ -10,6 +10,7 @@
 
 #include "base/thread/mutex.h"
 #include "store/database/job_views.h"
+#include "store/database/missing_shards.h"
 #include "store/read/stream_plan.h"
 #include "store/shard/shard.h"
 
@@ -24,18 +25,25 @@ class OpenShards {
  public:
   // `only` names the shards to open. If it is absent, all of them are opened.
   OpenShards(std::shared_ptr<const ShardEnvironment> environment,
-             std::optional<std::vector<std::uint32_t>> only);
+             std::optional<std::vector<std::uint32_t>> only, OnDamage on_damage = OnDamage::kRaise);
 
   // Opens the shards. A read-only handle may call it again: shards whose files have changed since
   // are opened anew, and the others stay open. Returns the errors of Shard::Open.
+  //
+  // OnDamage::kSkip leaves out the shards that are damaged or gone, unless none would remain. A
+  // later call tries them again once their files have changed. A shard that was open once is never
+  // left out: the call then returns its error, and everything stays as it was.
   Status Open() TOPICDB_EXCLUDES(open_mutex_, mutex_);
   // Removes all shards and returns them. The caller must close them.
   std::vector<std::shared_ptr<Shard>> TakeAll() TOPICDB_EXCLUDES(mutex_);
 
   // Returns the open shards, by number.
   std::vector<std::shared_ptr<Shard>> All() const TOPICDB_EXCLUDES(mutex_);
-  // Returns the shard with this number. Returns kReadOnly if the shard is not open here.
+  // Returns the shard with this number. Returns kMissingShard if it was left out, and kReadOnly if
+  // the handle was to open others only.
   Result<std::shared_ptr<Shard>> Find(std::uint32_t index) const;
+  // Returns kNotFound for a shard that is not open here, or kMissingShard if it was left out.
+  Status NotOpen(std::uint32_t index) const;
   // Returns views for readers. They hide a job that some shards have applied and others have not.
   // With the layout skipstream they do not hide it, because what the job has replaced is gone.
   std::vector<ShardMoment> Moments() const;
@@ -44,25 +52,49 @@ class OpenShards {
 
   // Returns kReadOnly if the database was opened read-only.
   Status CheckMayWrite() const;
-  // Returns kReadOnly, which names `call`, unless all shards are open for writing here.
+  // Returns kReadOnly or kMissingShard, which name `call`, unless all shards are open for writing
+  // here.
   Status CheckMayWriteAll(const char* call) const;
+
+  // Returns the shards that were left out. Not null.
+  std::shared_ptr<const MissingShards> Missing() const TOPICDB_EXCLUDES(mutex_);
+  // Returns those of them that a read of messages of these filters needs, and why they were left
+  // out. Unless `partial`, returns kMissingShard if there are any.
+  Result<MissingReasons> LeftOut(const std::vector<Filter>& filters, bool partial) const;
+  // Returns kMissingShard if a shard was left out that a change of messages of these filters needs.
+  Status CheckMayChange(const std::vector<Filter>& filters) const;
 
  private:
   // Opens the shards that are not open, or whose files have changed.
   Status OpenChanged() TOPICDB_REQUIRES(open_mutex_) TOPICDB_EXCLUDES(mutex_);
+  // What became of one shard: it is open, or it was left out for a reason.
+  struct Outcome {
+    std::string files;  // as in files_
+    std::shared_ptr<Shard> shard;
+    Status reason;
+  };
+  // Opens a shard, unless it is the one in `known`, or was left out, and its files have not changed
+  // since. Returns the error if the shard may not be left out.
+  Result<Outcome> OpenOne(std::uint32_t index, const std::shared_ptr<Shard>& known)
+      TOPICDB_EXCLUDES(mutex_);
   // Returns whether `files` is what files_ has of a shard.
   bool IsUnchanged(std::uint32_t shard, const std::string& files) const TOPICDB_EXCLUDES(mutex_);
 
   const std::shared_ptr<const ShardEnvironment> environment_;
   const std::optional<std::vector<std::uint32_t>> only_;
+  const OnDamage on_damage_;
   mutable JobCurtain curtain_;
   // Held while shards are opened, and taken before mutex_. If two threads opened shards at once,
   // the slower one could put older shards in the place of newer ones.
   Mutex open_mutex_;
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<Shard>> shards_ TOPICDB_GUARDED_BY(mutex_);  // by index
-  // The state of each shard's logs and manifest just before it was opened. Only a read-only handle
-  // has it.
+  // The shards that were left out. A read may find fewer of them than another that began before it,
+  // and never more.
+  std::shared_ptr<const MissingShards> missing_ TOPICDB_GUARDED_BY(mutex_) =
+      std::make_shared<const MissingShards>();
+  // The state of each shard's logs and manifest just before it was opened, or left out. Only a
+  // read-only handle has it.
   std::map<std::uint32_t, std::string> files_ TOPICDB_GUARDED_BY(mutex_);
 };
 

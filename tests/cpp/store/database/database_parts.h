@@ -26,7 +26,7 @@ class DatabaseParts {
  public:
   explicit DatabaseParts(const std::string& path, const OpenOptions& options = {})
       : environment(MakeEnvironment(path, options)),
-        shards(environment, options.only_shards),
+        shards(environment, options.only_shards, options.on_damage),
         jobs(environment, shards, closing),
         upkeep(environment, shards, closing, options) {
     environment->sealer->Stop();

@@ -83,6 +83,105 @@ TEST_F(OpenShardsTest, ADamagedOneIsAnErrorThatNamesIt) {
   EXPECT_TRUE(shards.All().empty());
 }
 
+// Opens the shards of a database from which some are missing.
+class SkippingTest : public OpenShardsTest {
+ protected:
+  static OpenOptions Skipping(bool read_only = false) {
+    OpenOptions options;
+    options.on_damage = OnDamage::kSkip;
+    options.read_only = read_only;
+    return options;
+  }
+  std::string ShardPath(std::uint32_t shard) const {
+    return path_ + "/shards/000" + std::to_string(shard);
+  }
+  // Takes a shard away, or brings it back.
+  void MoveAway(std::uint32_t shard) const {
+    std::filesystem::rename(ShardPath(shard), directory_ / std::to_string(shard));
+  }
+  void BringBack(std::uint32_t shard) const {
+    std::filesystem::rename(directory_ / std::to_string(shard), ShardPath(shard));
+  }
+};
+
+std::vector<Filter> One(const std::string& filter) { return {Filter::Parse(filter).value()}; }
+
+TEST_F(SkippingTest, ADamagedOneIsLeftOutAndWhatNeedsItIsRefused) {
+  MoveAway(1);
+  const DatabaseParts database(path_, Skipping());
+  const OpenShards& shards = database.shards;
+  EXPECT_EQ(OpenIn(shards), (Numbers{0, 2}));
+  EXPECT_EQ(shards.Missing()->reasons().at(1).code(), Code::kCorruption);
+
+  EXPECT_EQ(shards.Find(1).status().code(), Code::kMissingShard);
+  EXPECT_EQ(shards.NotOpen(1).code(), Code::kMissingShard);
+  EXPECT_EQ(shards.NotOpen(7).code(), Code::kNotFound);
+  EXPECT_TRUE(shards.CheckMayWrite().ok());
+  const Status all = shards.CheckMayWriteAll("snapshot");
+  EXPECT_EQ(all.code(), Code::kMissingShard);
+  EXPECT_TRUE(all.message().starts_with("snapshot: " + path_)) << all.message();
+
+  for (const std::string& filter : {std::string("#"), TopicIn(1, 3)}) {
+    EXPECT_EQ(shards.CheckMayChange(One(filter)).code(), Code::kMissingShard) << filter;
+    EXPECT_EQ(shards.LeftOut(One(filter), false).status().code(), Code::kMissingShard) << filter;
+    EXPECT_EQ(shards.LeftOut(One(filter), true).value().size(), 1U) << filter;
+  }
+  EXPECT_TRUE(shards.CheckMayChange(One(TopicIn(0, 3))).ok());
+  EXPECT_TRUE(shards.LeftOut(One(TopicIn(2, 3)), false).value().empty());
+}
+
+TEST_F(SkippingTest, WhatIsNotAskedForIsNotMissing) {
+  MoveAway(1);
+  OpenOptions options = Skipping();
+  options.only_shards = Numbers{0, 2};
+  const DatabaseParts database(path_, options);
+  EXPECT_TRUE(database.shards.Missing()->empty());
+  EXPECT_EQ(database.shards.Find(1).status().code(), Code::kReadOnly);
+  EXPECT_TRUE(database.shards.LeftOut(One("#"), false).value().empty());
+}
+
+TEST_F(SkippingTest, OneThatAnotherHandleWritesIsNotDamaged) {
+  const DatabaseParts writer(path_, Only({1}));
+  OpenShards shards(DatabaseParts::MakeEnvironment(path_, {}), std::nullopt, OnDamage::kSkip);
+  EXPECT_EQ(shards.Open().code(), Code::kLocked);
+  EXPECT_TRUE(shards.All().empty());
+}
+
+TEST_F(SkippingTest, IfAllAreDamagedThereIsNothingToOpen) {
+  for (const std::uint32_t shard : {0, 1, 2}) MoveAway(shard);
+  OpenShards shards(DatabaseParts::MakeEnvironment(path_, {}), std::nullopt, OnDamage::kSkip);
+  const Status opened = shards.Open();
+  EXPECT_EQ(opened.code(), Code::kCorruption);
+  EXPECT_NE(opened.message().find("shard 0 of " + path_), std::string::npos) << opened.message();
+}
+
+TEST_F(SkippingTest, AReaderTakesOneUpOnceItIsBack) {
+  DatabaseParts(path_).Append({{TopicIn(1, 3), 5, "kept"}});
+  MoveAway(1);
+  DatabaseParts reader(path_, Skipping(/*read_only=*/true));
+  EXPECT_EQ(OpenIn(reader.shards), (Numbers{0, 2}));
+  const auto before = reader.shards.Missing();
+  ASSERT_TRUE(reader.shards.Open().ok());
+  EXPECT_EQ(reader.shards.Missing()->reasons().at(1).message(), before->reasons().at(1).message())
+      << "its files have not changed";
+
+  BringBack(1);
+  ASSERT_TRUE(reader.shards.Open().ok());
+  EXPECT_EQ(OpenIn(reader.shards), (Numbers{0, 1, 2}));
+  EXPECT_TRUE(reader.shards.Missing()->empty());
+  EXPECT_EQ(before->size(), 1U) << "who has the old list still has it";
+}
+
+TEST_F(SkippingTest, OneThatWasOpenIsNotLeftOutLater) {
+  DatabaseParts reader(path_, Skipping(/*read_only=*/true));
+  MoveAway(1);
+  EXPECT_EQ(reader.shards.Open().code(), Code::kCorruption);
+  EXPECT_EQ(OpenIn(reader.shards), (Numbers{0, 1, 2})) << "what was open stays open";
+  EXPECT_TRUE(reader.shards.Missing()->empty());
+  BringBack(1);
+  EXPECT_TRUE(reader.shards.Open().ok());
+}
+
 TEST_F(OpenShardsTest, AReaderMayNotWrite) {
   const DatabaseParts reader(path_, Reading());
   EXPECT_EQ(reader.shards.CheckMayWrite().code(), Code::kReadOnly);

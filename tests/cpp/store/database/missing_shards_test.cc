@@ -1,0 +1,120 @@
+#include "store/database/missing_shards.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace topicdb {
+namespace {
+
+constexpr std::uint32_t kShards = 4;
+
+std::vector<std::uint32_t> NumbersIn(const MissingShards& missing) {
+  std::vector<std::uint32_t> numbers;
+  for (const auto& [shard, reason] : missing.reasons()) numbers.push_back(shard);
+  return numbers;
+}
+
+std::vector<Filter> Filters(const std::vector<std::string>& texts) {
+  std::vector<Filter> filters;
+  for (const std::string& text : texts) filters.push_back(Filter::Parse(text).value());
+  return filters;
+}
+
+// Returns a topic of each shard.
+std::vector<std::string> TopicOfEach() {
+  std::vector<std::string> topics(kShards);
+  for (int i = 0; i < 1'000; ++i) {
+    const std::string topic = "t/" + std::to_string(i);
+    topics[ShardOfTopic(topic, kShards)] = topic;
+  }
+  return topics;
+}
+
+class MissingShardsTest : public ::testing::Test {
+ protected:
+  MissingShardsTest() {
+    missing_.Add(1, Corruption("shard 1 is damaged"));
+    missing_.Add(3, StorageFault("shard 3 cannot be read"));
+  }
+
+  std::vector<std::uint32_t> For(const std::vector<std::string>& filters) const {
+    return NumbersIn(missing_.For(Filters(filters), kShards));
+  }
+
+  MissingShards missing_;
+  const std::vector<std::string> topics_ = TopicOfEach();
+};
+
+using Numbers = std::vector<std::uint32_t>;
+
+TEST_F(MissingShardsTest, ATopicNeedsItsOwnShardAlone) {
+  EXPECT_EQ(For({topics_[0]}), Numbers{});
+  EXPECT_EQ(For({topics_[1]}), Numbers{1});
+  EXPECT_EQ(For({topics_[0], topics_[3]}), Numbers{3});
+  EXPECT_EQ(For({topics_[1], topics_[3]}), (Numbers{1, 3}));
+  EXPECT_EQ(For({}), Numbers{});
+}
+
+TEST_F(MissingShardsTest, AFilterWithAWildcardNeedsAll) {
+  for (const std::string filter : {"#", "t/+", "t/0/#", "+", "$SYS/#"}) {
+    EXPECT_EQ(For({filter}), (Numbers{1, 3})) << filter;
+  }
+  EXPECT_EQ(For({topics_[0], "t/+"}), (Numbers{1, 3}));
+  EXPECT_EQ(NumbersIn(missing_.For({Filter::Everything()}, kShards)), (Numbers{1, 3}));
+}
+
+// The fence of a consumer is in each shard, and the state of a map in the shard of its name.
+TEST_F(MissingShardsTest, ATopicOfTopicDbItselfNeedsAllToo) {
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(For({"$topicdb/consumer/" + std::to_string(i) + "/fence"}), (Numbers{1, 3}));
+  }
+  Numbers needed;
+  for (int i = 0; i < 100; ++i) {
+    const std::string topic = "$mine/" + std::to_string(i);
+    for (const std::uint32_t shard : For({topic})) {
+      EXPECT_EQ(shard, ShardOfTopic(topic, kShards)) << "'$' alone makes no difference";
+      needed.push_back(shard);
+    }
+  }
+  EXPECT_FALSE(needed.empty());
+  EXPECT_LT(needed.size(), 100U);
+}
+
+TEST_F(MissingShardsTest, TheFaultNamesTheDatabaseTheShardsAndTheFirstReason) {
+  const Status both = missing_.Fault("fleet.db", "; and so on");
+  EXPECT_EQ(both.code(), Code::kMissingShard);
+  EXPECT_EQ(both.message(),
+            "fleet.db was opened without shards 1, 3 (shard 1 is damaged); and so on");
+  EXPECT_EQ(missing_.Only(3).Fault("fleet.db").message(),
+            "fleet.db was opened without shard 3 (shard 3 cannot be read)");
+  EXPECT_TRUE(missing_.Only(2).Fault("fleet.db").ok());
+  EXPECT_TRUE(MissingShards().Fault("fleet.db").ok());
+}
+
+TEST_F(MissingShardsTest, KnowsWhichThereAre) {
+  EXPECT_FALSE(missing_.empty());
+  EXPECT_EQ(missing_.size(), 2U);
+  EXPECT_TRUE(missing_.Has(1));
+  EXPECT_FALSE(missing_.Has(0));
+  EXPECT_EQ(missing_.reasons().at(3).code(), Code::kStorage);
+  EXPECT_TRUE(MissingShards().empty());
+}
+
+TEST(MayLeaveOut, IsTrueOfDamageAndFalseOfEverythingElse) {
+  EXPECT_TRUE(MayLeaveOut(Corruption("a damaged file")));
+  EXPECT_TRUE(MayLeaveOut(StorageFault("opening x/CURRENT: Input/output error")));
+  for (const Status& other :
+       {StorageFault("opening x/CURRENT: Permission denied"),
+        StorageFault("opening x/CURRENT: No space left on device"),
+        StorageFault("shard 1 of x is being changed too fast to be opened for reading"),
+        Locked("by another process"), InvalidArgument("no"), SchemaFault("newer"), Forked("yes"),
+        ReadOnly("yes"), NotFound("none"), Interrupted()}) {
+    EXPECT_FALSE(MayLeaveOut(other)) << other.message();
+  }
+}
+
+}  // namespace
+}  // namespace topicdb
