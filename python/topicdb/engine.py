@@ -95,6 +95,9 @@ class ScanCursor(Protocol):
     def arrow_stream(self, rows_max: int, bytes_max: int, form: Form = "stored", /) -> object:
         """Returns the rest as a PyCapsule "arrow_array_stream", which takes over this cursor."""
 
+    def missing_shards(self) -> dict[int, str]:
+        """Returns the missing shards that it leaves out, and why each is missing."""
+
     def close(self) -> None:
         """Frees what the cursor holds. May be repeated."""
 
@@ -112,6 +115,12 @@ class TailCursor(Protocol):
 
     def serials(self) -> Serials:
         """Returns the serials up to which it has given every message."""
+
+    def shards(self) -> list[int]:
+        """Returns the shards that it reads."""
+
+    def missing_shards(self) -> dict[int, str]:
+        """Returns the missing shards that it leaves out, and why each is missing."""
 
     def close(self) -> None:
         """Frees what the cursor holds, and ends a call that waits. May be repeated."""
@@ -149,6 +158,9 @@ class SubscriptionCursor(Protocol):
         self, shard: int, places: Sequence[RowPlace], /
     ) -> tuple[Batch, npt.NDArray[np.uint32]]:
         """Returns those messages of its filters that are at these places, and the row of each."""
+
+    def missing_shards(self) -> dict[int, str]:
+        """Returns the missing shards that it leaves out, and why each is missing."""
 
     def pause(self) -> None:
         """Gives nothing until ``resume``."""
@@ -247,6 +259,16 @@ class Engine(Protocol):
         """How far the last assigned timestamp is ahead of the clock, in µs.
 
         0 in an engine that leaves the warning about it to another one, such as that of a server.
+        """
+
+    @served(Right("read", 0))
+    def missing_shards(self, filters: Filters, /) -> dict[int, str]:
+        """Returns the missing shards that may hold what matches, and why each is missing."""
+
+    def partial(self) -> Engine:
+        """Returns an engine of the same database whose reads leave out missing shards.
+
+        In all else the two are alike, and nobody has to close this one.
         """
 
     def append_rows(

@@ -72,12 +72,14 @@ class Collector(_Collector):
         found: list[Metric] = []
         up = 1
         try:
-            found += _of_shards(self._database.stats())
+            stats = self._database.stats()
+            found += _of_shards(stats)
         except (_core.Error, ValueError):
             up = 0
         else:
             try:
-                found += self._of_followers()
+                if not stats["missing_shards"]:  # what is stored of followers needs all shards
+                    found += self._of_followers()
             except Exception as error:  # anybody may have stored anything there
                 up = 0 if self._database.closed else 1
                 _logger.error("no metrics of consumers, groups and sessions: %r", error)
@@ -147,6 +149,13 @@ def _of_shards(stats: dict[str, Any]) -> list[Metric]:
     found.append(reads)
     found.append(
         GaugeMetricFamily("topicdb_cache_bytes", "Bytes of memory.", value=stats["cache_bytes"])
+    )
+    found.append(
+        GaugeMetricFamily(
+            "topicdb_missing_shards",
+            "Shards that the database was opened without.",
+            value=len(stats["missing_shards"]),
+        )
     )
     failing = bool(stats["maintenance"]["error"]) or any(
         shard["sealing_error"] for shard in stats["shards"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import permutations
@@ -289,6 +289,18 @@ class Model:
                 if entry.rank > known.rank:
                     newest[entry.topic] = entry
         return [newest[topic].message for topic in sorted(newest, key=str.encode)]
+
+    def needed(self, filter: str) -> set[int]:
+        """Returns the shards without which a read of ``filter`` is refused."""
+        is_topic = not {"+", "#"} & set(filter.split("/"))
+        return {self.shard_of(filter)} if is_topic else set(range(self.schema.shards))
+
+    def without(self, shards: Collection[int]) -> Model:
+        """Returns what a partial read finds while these shards are missing."""
+        rest = copy.deepcopy(self)
+        for slab in [slab for slab in rest.slabs if slab[0] in shards]:
+            del rest.slabs[slab]
+        return rest
 
     def state_at(self, time: int, filter: str = "#", start: int = 0) -> list[ResolvedRow]:
         """Returns the newest message of each topic up to and including ``time``."""

@@ -212,6 +212,7 @@ Result<ScanIterator> Database::NewScanIterator(const std::vector<Filter>& filter
                                                const TimeRange& range) const {
   TOPICDB_ENTER(impl_);
   if (filters.empty()) return InvalidArgument("filter: at least one filter is needed");
+  TOPICDB_RETURN_IF_ERROR(LeftOut(filters).status());
   const std::vector<ShardMoment> moments = impl_->shards().WholeMoments();
   return BeginScan(impl_->environment().database, moments, filters, range);
 }
@@ -222,6 +223,11 @@ Result<ScanPage> Database::Next(const ScanIterator& iterator, const PageLimits& 
                                 const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->CheckIsHere(iterator.database, "this scan"));
+  const auto missing = impl_->shards().Missing();
+  for (std::size_t i = iterator.in_shard; i < iterator.shards.size(); ++i) {
+    const MissingShards needed = missing->Only(iterator.shards[i].shard);
+    TOPICDB_RETURN_IF_ERROR(needed.Fault(impl_->environment().database_path));
+  }
   ScanSteps steps(impl_->environment(), impl_->shards().WholeMoments(), limits, interrupted);
   return steps.Read(iterator);
 }

@@ -26,6 +26,7 @@ from topicdb.cli.options import (
     FilterArgument,
     JsonOption,
     OnError,
+    PartialOption,
     PathArgument,
     PropertiesOption,
     RawOption,
@@ -33,6 +34,7 @@ from topicdb.cli.options import (
     StartOption,
     StructureOption,
     TzOption,
+    opened_to_read,
     optional_time_of,
     range_of,
     zone_of,
@@ -88,8 +90,8 @@ def topicdb_command(
 
 @app.command()
 def info(path: PathArgument) -> None:
-    """Show the schema, the slabs, counts, sizes and the time range."""
-    with topicdb.open(path, mode="r") as database:
+    """Show the schema, the slabs, counts, sizes, the time range, and which shards are missing."""
+    with opened_to_read(path, partial=True) as database:
         report.print_info(database)
 
 
@@ -215,6 +217,7 @@ def scan(
     ] = None,
     properties: PropertiesOption = False,
     raw: RawOption = False,
+    partial: PartialOption = False,
 ) -> None:
     """Show the messages whose topic matches FILTER."""
     _check_form(properties=properties, raw=raw)
@@ -222,13 +225,14 @@ def scan(
         raise typer.BadParameter("give --json or --to, not both")
     if to is not None and to.suffix != ".parquet":
         raise typer.BadParameter(f"{to}: the name must end with .parquet", param_hint="--to")
-    with topicdb.open(path, mode="r") as database:
+    with opened_to_read(path, partial=partial) as database:
         found = database.scan(
             filter,
             **range_of(start, end, tz),
             order=order.value,
             properties=properties,
             raw=raw,
+            partial=partial,
         )
         if to is not None:
             print(f"wrote {output.write_parquet(found, to, limit):,} messages to {to}")
@@ -252,11 +256,12 @@ def last(
     ] = False,
     properties: PropertiesOption = False,
     raw: RawOption = False,
+    partial: PartialOption = False,
 ) -> None:
     """Show the newest message of each topic that matches FILTER, by topic."""
     _check_form(properties=properties, raw=raw)
-    options = {"properties": properties, "raw": raw}
-    with topicdb.open(path, mode="r") as database:
+    options = {"properties": properties, "raw": raw, "partial": partial}
+    with opened_to_read(path, partial=partial) as database:
         since = optional_time_of(start, "--start", tz)
         when = optional_time_of(at, "--at", tz)
         if when is None:
@@ -278,10 +283,12 @@ def streams(
     start: StartOption = None,
     end: EndOption = None,
     tz: TzOption = None,
+    partial: PartialOption = False,
 ) -> None:
     """List the streams that may hold messages for FILTER."""
-    with topicdb.open(path, mode="r") as database:
-        report.print_streams(database.streams(filter, **range_of(start, end, tz)))
+    with opened_to_read(path, partial=partial) as database:
+        found = database.streams(filter, **range_of(start, end, tz), partial=partial)
+        report.print_streams(found)
 
 
 @app.command()
@@ -298,10 +305,11 @@ def structures(
     sizes: Annotated[
         bool, typer.Option("--sizes", help="With messages and bytes: reads all of them.")
     ] = False,
+    partial: PartialOption = False,
 ) -> None:
     """Show the learned topic structures that may match FILTER, as a tree."""
-    with topicdb.open(path, mode="r") as database:
-        found = database.structures(filter)
+    with opened_to_read(path, partial=partial) as database:
+        found = database.structures(filter, partial=partial)
         measured = report.structure_sizes(database, filter, found) if sizes else None
         report.console().print(report.structure_tree(found, database.path, measured))
 
@@ -311,8 +319,8 @@ def stats(
     path: PathArgument,
     as_json: JsonOption = False,
 ) -> None:
-    """Show counts, sizes and the state of each shard."""
-    with topicdb.open(path, mode="r") as database:
+    """Show counts, sizes and the state of each shard, and which shards are missing."""
+    with opened_to_read(path, partial=True) as database:
         figures: dict[str, Any] = database.stats()
         if as_json:
             json.dump(figures, sys.stdout, ensure_ascii=False)

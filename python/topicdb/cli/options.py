@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
+import topicdb
 from topicdb.arguments.times import TimeLike, naive_of, time_of_text
 from topicdb.cli.errors import UserError
 
@@ -32,11 +33,20 @@ RawOption = Annotated[
     bool,
     typer.Option("--raw", help="Values as they are stored, with their properties in them."),
 ]
+PartialOption = Annotated[
+    bool,
+    typer.Option("--partial", help="Leave out shards that are damaged or gone; stderr says which."),
+]
 ShardsOption = Annotated[int | None, typer.Option(help="Shards of a new database (else 1).")]
 StructureOption = Annotated[
     list[str] | None,
     typer.Option(help="Structure hint of a new database: 'metrics/+/cpu/#'. May be repeated."),
 ]
+
+
+def opened_to_read(path: str, *, partial: bool) -> topicdb.Database:
+    """Opens a database to read; with ``partial``, without shards that are damaged or gone."""
+    return topicdb.open(path, mode="r", on_damage="skip" if partial else "raise")
 
 
 def time_of(text: str, what: str, zone: str | None = None) -> TimeLike:
@@ -113,4 +123,11 @@ class OnError(str, Enum):
     """What ``ingest`` does at a line that makes no message."""
 
     STOP = "stop"
+    SKIP = "skip"
+
+
+class OnDamage(str, Enum):
+    """The values of ``on_damage`` of ``topicdb.open``."""
+
+    RAISE = "raise"
     SKIP = "skip"

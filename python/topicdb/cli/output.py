@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import topicdb
 from topicdb.cli.errors import UserError
 from topicdb.cli.progress import Meter
-from topicdb.cursor.scan import BATCH_BYTES_MAX, BATCH_ROWS
+from topicdb.cursor.scan import BATCH_BYTES_MAX, BATCH_ROWS, missing_metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,7 +144,8 @@ def write_parquet(scan: topicdb.Scan, path: Path, limit: int | None) -> int:
     """Writes messages to a Parquet file batch by batch, and returns how many.
 
     The columns are topic, timestamp (µs, UTC) and value, and those of properties if the scan has
-    them. ``path`` appears when the file is complete.
+    them. If the scan leaves out missing shards, the metadata says which. ``path`` appears when the
+    file is complete.
     """
     try:
         import pyarrow as pa
@@ -161,7 +162,8 @@ def write_parquet(scan: topicdb.Scan, path: Path, limit: int | None) -> int:
             written += table.num_rows
             meter.update(written)
 
-    schema = parquet_write.message_schema(scan.form)
+    metadata = missing_metadata(scan.missing_shards)
+    schema = parquet_write.message_schema(scan.form).with_metadata(metadata)
     with _replacing(path) as part, Meter() as meter:
         return parquet_write.write_file(part, tables(meter), schema)
 

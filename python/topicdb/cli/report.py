@@ -36,6 +36,8 @@ def print_info(database: topicdb.Database) -> None:
     slabs = database.slabs()
     facts = {"path": database.path, **_schema_facts(database), **_slab_totals(slabs)}
     facts["on disk"] = decimal(database.stats()["disk_bytes"])
+    for shard, reason in sorted(database.missing_shards.items()):
+        facts[f"missing: shard {shard}"] = printable(reason)
     out = console()
     out.print(facts_table(facts))
     out.print()
@@ -114,8 +116,10 @@ def print_stats(stats: Mapping[str, Any]) -> None:
     """Prints totals, and a row for each shard."""
     shards: list[Mapping[str, Any]] = stats["shards"]
     # This handle only reads: it does no maintenance, and has no subscriptions.
-    beside = ("shards", "maintenance", "subscriptions")
+    beside = ("shards", "maintenance", "subscriptions", "missing_shards")
     totals = {name: _figure(name, value) for name, value in stats.items() if name not in beside}
+    for shard, reason in sorted(stats["missing_shards"].items()):
+        totals[f"missing: shard {shard}"] = printable(reason)
     # The counts of reads are only in --json: they would be a table within a table.
     columns = [name for name in shards[0] if name != "reads"] if shards else []
     rows = table(*(f"{column}>" for column in columns))

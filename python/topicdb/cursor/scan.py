@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Iterator as _Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,6 +16,8 @@ from topicdb.types import Message
 if TYPE_CHECKING:
     import pyarrow as pa
 
+MISSING_SHARDS_KEY = b"topicdb.missing_shards"
+"""The metadata of Arrow data that leaves out missing shards has their numbers here: b"1,3"."""
 BATCH_ROWS = 10_000
 BATCH_BYTES_MAX = 8 << 20
 ARROW_ROWS = 100_000
@@ -39,6 +41,13 @@ def check_batch_limits(rows: int, bytes_max: int) -> None:
 OpenScan: TypeAlias = Callable[[], ScanCursor]
 
 
+def missing_metadata(missing: Mapping[int, str]) -> dict[bytes, bytes] | None:
+    """Returns the metadata of Arrow data that leaves out these shards; None for no shards."""
+    if not missing:
+        return None
+    return {MISSING_SHARDS_KEY: ",".join(str(shard) for shard in sorted(missing)).encode()}
+
+
 class Scan:
     """Messages that match a filter in a time range; made by ``Database.scan``.
 
@@ -56,20 +65,39 @@ class Scan:
     """
 
     def __init__(
-        self, open: OpenScan, form: Form = "payload", open_unordered: OpenScan | None = None
+        self,
+        open: OpenScan,
+        form: Form = "payload",
+        open_unordered: OpenScan | None = None,
+        missing: Callable[[], dict[int, str]] = dict,
     ) -> None:
         """``open`` begins a read; ``open_unordered`` one of the same messages in any order.
 
-        ``open_unordered`` serves ``count``; it is given where that is faster.
+        ``open_unordered`` serves ``count``; it is given where that is faster. ``missing`` returns
+        the missing shards that a read would leave out now.
         """
         self._open = open
         self._form = form
         self._open_unordered = open_unordered or open
+        self._missing = missing
 
     @property
     def form(self) -> Form:
         """How values are given: "payload", "properties" or "stored"."""
         return self._form
+
+    @property
+    def missing_shards(self) -> dict[int, str]:
+        """The missing shards that a read leaves out now, by number, and why each is missing.
+
+        Only a scan that was made with ``partial=True`` leaves any out; see docs/partial.md.
+        """
+        return self._missing()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a read leaves out shards now, which may have messages of the filter."""
+        return bool(self.missing_shards)
 
     def __iter__(self) -> _Iterator[Message]:
         """Gives each message in turn. Raises ClosedError, CorruptionError or ForkedError."""
@@ -104,13 +132,17 @@ class Scan:
         """Returns all messages as a pyarrow.Table.
 
         Its columns are topic, timestamp (µs, UTC) and value, and with ``properties=True`` also
-        those of docs/properties.md. Needs the extra ``topicdb[arrow]``.
+        those of docs/properties.md. If it leaves out missing shards, the metadata of its schema has
+        their numbers: ``b"topicdb.missing_shards"``, such as ``b"1,3"``. Needs the extra
+        ``topicdb[arrow]``.
         """
         import pyarrow as pa
 
         with self._opened() as scan:
             batches = list(_arrow_batches(scan, ARROW_ROWS, ARROW_BYTES_MAX, self._form))
-        return pa.Table.from_batches(batches, schema=pa.schema(_core.arrow_schema(self._form)))
+            metadata = missing_metadata(scan.missing_shards())
+        schema = pa.schema(_core.arrow_schema(self._form)).with_metadata(metadata)
+        return pa.Table.from_batches(batches, schema=schema)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Returns the messages as an Arrow C stream, read lazily: the database must stay open."""

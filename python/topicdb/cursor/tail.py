@@ -45,6 +45,16 @@ class Tail(Closing):
         """
         return dict(self._serials)
 
+    @property
+    def missing_shards(self) -> dict[int, str]:
+        """The missing shards that it leaves out, by number, and why each is missing.
+
+        Only a tail that was made with ``partial=True`` leaves any out, those that were missing when
+        it began. ``serials`` does not name them, unless ``after`` did: another tail that begins
+        there, when they are back, reads what this one has left out.
+        """
+        return self._core.missing_shards()
+
     def __iter__(self) -> _Iterator[Message]:
         """Gives each message in turn; ends when none comes for ``timeout``."""
         for batch in self.batches():

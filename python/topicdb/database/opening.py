@@ -32,6 +32,7 @@ def open(
     retention: Mapping[str, RetentionLike] | None = None,
     durability: Durability = "os",
     only_shards: Sequence[int] | None = None,
+    on_damage: Literal["raise", "skip"] = "raise",
     cache_bytes: int = 32 << 20,
     write_buffer_bytes: int = 64 << 20,
     seal_bytes: int = 16 << 20,
@@ -70,6 +71,9 @@ def open(
         durability: the default of ``append``. ``"none"`` survives close, ``"os"`` ``kill -9``,
             ``"disk"`` a power cut.
         only_shards: opens these shards only; other processes may write the others.
+        on_damage: ``"raise"`` refuses a database with a shard that is damaged or gone. ``"skip"``
+            opens it without such shards, unless all are: ``Database.missing_shards`` names them,
+            and what needs one of them raises MissingShardError. See docs/partial.md.
         cache_bytes: memory for reads, shared by all shards (default 32 MiB).
         write_buffer_bytes: memory for written messages before they go to files, shared by all
             shards (default 64 MiB).
@@ -129,6 +133,7 @@ def open(
     if only_shards is not None:
         options.only_shards = only_shards
     options.read_only = mode == "r"
+    options.on_damage = on_damage
     options.durability = durability
     options.cache_bytes = cache_bytes
     options.write_buffer_bytes = write_buffer_bytes

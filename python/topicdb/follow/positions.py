@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -343,14 +343,18 @@ def _state_of(value: bytes) -> dict[str, Any]:
 
 
 def lag_of(
-    core: Engine, filters: list[str] | None, start_us: int, places: Mapping[int, Place]
+    core: Engine,
+    filters: list[str] | None,
+    start_us: int,
+    places: Mapping[int, Place],
+    shards: Iterable[int] | None = None,
 ) -> int:
-    """Returns how many messages there are from these places on.
+    """Returns how many messages there are from these places on, in ``shards`` (None: in all).
 
     Shards without a place count from their oldest message.
     """
     lag = 0
-    for shard in range(core.schema["shards"]):
+    for shard in range(core.schema["shards"]) if shards is None else shards:
         after = max(places.get(shard, Place(1, 0)).serial, 1) - 1
         span = core.measure_log(shard, filters, after, None, start_us or None, _ALL, _ALL)
         lag += span.messages
@@ -366,6 +370,16 @@ def stored(core: Engine, filter: str) -> Iterator[tuple[str, bytes]]:
                 yield topic, value
     finally:
         scan.close()
+
+
+def check_whole(core: Engine, topic: str) -> None:
+    """Raises MissingShardError if a shard is missing.
+
+    ``topic``: one of TopicDB's own, which are in no shard of their own, so that a read needs all.
+    """
+    if core.missing_shards(topic):
+        for _ in stored(core, topic):
+            break
 
 
 def names(core: Engine, kind: str) -> list[str]:

@@ -18,7 +18,7 @@ from topicdb.closing import Named
 from topicdb.engine import Engine
 from topicdb.follow.losses import Loss, Reporter, serials_now
 from topicdb.follow.packets import Packet, packet_of, packets_again, placed
-from topicdb.follow.positions import Place
+from topicdb.follow.positions import Place, check_whole
 from topicdb.follow.session_state import (
     InFlight,
     Qos,
@@ -77,6 +77,7 @@ class Session(Named):
         self._closed = False
         self._subscription: Subscription | None = None
         self._matching: dict[str, list[SessionFilter]] = {}
+        check_whole(core, self._topic)  # what is stored has places in all shards
         self._stored = self._load()
         self._attempted: bytes | None = None  # a state that may be stored, as its commit failed
         self._state = SessionState(expiry_us)

@@ -317,10 +317,22 @@ class Subscription(Closing):
         """Returns about how many messages are stored and were not given yet.
 
         It counts by the entries of blocks where these suffice, else by reading. A commit that was
-        given in part counts as a whole. Deleted messages do not count. Those that iterators have
-        given (``given``) count until it is behind them.
+        given in part counts as a whole. Deleted messages do not count, and neither do those of
+        shards that it does not read. Those that iterators have given (``given``) count until it is
+        behind them.
         """
-        return lag_of(self._owner, self._filters, self._start_us, self.info()["places"])
+        places = self.info()["places"]
+        shards = sorted(places) or None  # once it is closed, a server knows no places
+        return lag_of(self._owner, self._filters, self._start_us, places, shards)
+
+    @property
+    def missing_shards(self) -> dict[int, str]:
+        """The missing shards that it leaves out, by number, and why each is missing.
+
+        Only a subscription that was made with ``partial=True`` leaves any out, those that were
+        missing when it began.
+        """
+        return self._core.missing_shards()
 
     @property
     def closed(self) -> bool:

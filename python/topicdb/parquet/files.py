@@ -15,7 +15,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,7 +25,7 @@ from topicdb.arguments.filters import filter_list
 from topicdb.arguments.forms import Form
 from topicdb.arguments.times import TimeLike, time_range_us
 from topicdb.creating import checked_path
-from topicdb.cursor.scan import SLICE_BYTES_MAX, Scan
+from topicdb.cursor.scan import SLICE_BYTES_MAX, Scan, missing_metadata
 from topicdb.cursor.tail import Tail
 from topicdb.engine import Engine
 from topicdb.types import Slice
@@ -51,11 +51,15 @@ PathLike: TypeAlias = "str | os.PathLike[str]"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The result of an export: its files, their messages, and their bytes on disk."""
+    """The result of an export: its files, their messages, and their bytes on disk.
+
+    ``missing_shards``: shards that a partial export has left out, and why each is missing.
+    """
 
     files: list[str]
     messages: int
     bytes: int
+    missing_shards: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +86,20 @@ def export(
     rows_per_file: int | None,
     properties: bool | None,
     progress: Progress | None,
+    partial: bool = False,
 ) -> Exported:
-    """Exports messages, as ``Database.export_parquet`` says. ``times``: start and end."""
+    """Exports messages, as ``Database.export_parquet`` says. ``times``: start and end.
+
+    ``partial``: the engine leaves out missing shards.
+    """
     about = _about(engine, filter, times, properties)
+    # Before anything is read: a shard that comes back meanwhile may be named although it is there.
+    missing = engine.missing_shards(about.filter) if partial else {}
     try:
-        return _export(engine, Path(path), about, rows_per_file, progress)
+        return _export(engine, Path(path), about, rows_per_file, progress, missing)
     except _PropertiesFoundError:
         about = replace(about, properties=True)
-        return _export(engine, Path(path), about, rows_per_file, progress)
+        return _export(engine, Path(path), about, rows_per_file, progress, missing)
 
 
 def import_files(
@@ -183,6 +193,7 @@ def _export(
     about: About,
     rows_per_file: int | None,
     progress: Progress | None,
+    missing: dict[int, str],
 ) -> Exported:
     from topicdb.parquet import writing
 
@@ -194,7 +205,8 @@ def _export(
         raise ValueError(
             f"rows_per_file: {path} is one file; a directory does not end with .parquet"
         )
-    schema = writing.message_schema(about.form).with_metadata({writing.ABOUT_KEY: about.encode()})
+    metadata = {writing.ABOUT_KEY: about.encode(), **(missing_metadata(missing) or {})}
+    schema = writing.message_schema(about.form).with_metadata(metadata)
     with writing.appearing(path) as part:
         tables = _counted(
             writing.row_groups(_messages(engine, about)), _estimate(engine, about), progress
@@ -204,7 +216,8 @@ def _export(
         else:
             rows = writing.write_directory(part, tables, schema, rows_max)
     files = [path] if single else sorted(path.iterdir())
-    return Exported([str(file) for file in files], rows, sum(file.stat().st_size for file in files))
+    size = sum(file.stat().st_size for file in files)
+    return Exported([str(file) for file in files], rows, size, missing)
 
 
 def _about(

@@ -26,6 +26,23 @@ from topicdb.remote.records import is_record, plain_of
 from topicdb.types import Slice
 
 PROTOCOL = 3
+PARTIAL = "partial."
+"""Stands before the name of a call whose read leaves out missing shards."""
+PARTIAL_CALLS = frozenset(
+    {
+        "explain",
+        "last",
+        "places_at",
+        "scan",
+        "scan_iterator",
+        "slices",
+        "streams",
+        "subscribe",
+        "tail",
+        "watch",
+    }
+)
+"""The calls whose names it may stand before."""
 _SIZE = struct.Struct("<I")
 _ALIGNMENT = 8  # of the bytes, as Arrow needs it
 

@@ -240,6 +240,46 @@ class DatabaseMachine(RuleBasedStateMachine):
             self.named.clear()
         self.db = self._open(**self.schema_options)
 
+    @precondition(lambda self: self.model.schema.shards > 1)
+    @rule(data=st.data(), rows=rows_strategy)
+    def open_without_some_shards(self, data: st.DataObject, rows: list[Row]) -> None:
+        """Opens the database without some shards, uses the others, and brings them back."""
+        self.db.close()
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
+        shards = range(self.model.schema.shards)
+        missing = data.draw(st.sets(st.sampled_from(shards), min_size=1, max_size=len(shards) - 1))
+        names = [f"{shard:04}" for shard in missing]
+        for name in names:
+            (self.path / "shards" / name).rename(self.directory / name)
+        self.db = self._open(on_damage="skip")
+        self._check_without(missing, self._draw_filter(data, self.model))
+        if any(self.model.shard_of(topic) in missing for topic, _, _ in rows):
+            with pytest.raises(topicdb.MissingShardError, match="nothing was stored"):
+                self.db.append([self._prepare(row) for row in rows])
+        else:
+            self._append(rows, self.db.append)
+        self.db.close()
+        for name in names:
+            (self.directory / name).rename(self.path / "shards" / name)
+        self.db = self._open()
+
+    def _check_without(self, missing: set[int], filter: str) -> None:
+        assert set(self.db.missing_shards) == missing
+        rest = self.model.without(missing)
+        scan = self.db.scan(filter, partial=True)
+        check_scan(rest, scan.to_list(), filter, 0, None, "stream")
+        assert set(scan.missing_shards) == missing & self.model.needed(filter)
+        last = self.db.last(filter, partial=True)
+        assert [tuple(message) for message in last] == rest.last(filter)
+        if scan.is_partial:
+            for read in (self.db.scan(filter), self.db.last(filter)):
+                with pytest.raises(topicdb.MissingShardError):
+                    read.to_list()
+        else:
+            check_scan(self.model, self.db.scan(filter).to_list(), filter, 0, None, "stream")
+
     # Reading
 
     @rule(data=st.data(), start=st.none() | timestamp, end=st.none() | timestamp)

@@ -542,6 +542,42 @@ REPLAY = {"replay": ["l/q"]}
 NO_REPLAY = {"read": ["#"], "names": ["endpoint/+/+"], "replay": ["l/p", "m/q"], "write": ["#"]}
 WATCH = {"replay": ["l/+"]}
 NO_WATCH = {"replay": ["l/q", "m/+"], "names": ["endpoint/l/+"], "read": ["#"], "write": ["#"]}
+
+
+def _bounded_tail(db: topicdb.Database) -> None:
+    assert db._core.tail(["a/#"], {}, {0: 1}).shards() == [0]
+
+
+# The calls by themselves: a client asks before each for the missing shards, and is refused there.
+PARTIAL_CALLS: dict[str, list[Any]] = {
+    "streams": ["a/#", None, None, None],
+    "slices": [["a/#"], None, None, {}, {}, 1 << 20],
+    "explain": ["a/#", None, None],
+    "scan_iterator": ["a/#", None, None],
+    "places_at": [["a/#"], 5],
+    "tail": [["a/#"], {}, {}],
+    "watch": ["a/#", True],
+    "subscribe": [["a/#"], None, 0, 9, 1 << 20, (0, 1), {}],
+}
+PARTIAL_SCANS: dict[str, list[Any]] = {
+    "scan": ["a/#", None, None, "stream", None],
+    "last": ["a/#", None, None],
+}
+
+
+def _call_partial(call: str) -> Callable[[Any], Any]:
+    return lambda db: db._connection.lease().call(f"partial.{call}", *PARTIAL_CALLS[call])
+
+
+def _scan_partial(call: str) -> Callable[[Any], Any]:
+    def use(db: Any) -> None:
+        with db._connection.told():
+            reader = db._connection.read(f"partial.{call}", *PARTIAL_SCANS[call], 9, 1 << 20, False)
+            assert reader.read_chunk().data.num_rows > 0
+
+    return use
+
+
 OTHER_READ = {"read": ["b/#", "a/+", "+/x", "$a/#"], "write": ["#"]}
 ONE_TOPIC = {"read": ["b/#", "a/other"], "write": ["#"]}
 OTHER_WRITE = {"write": ["b/#", "a/b", "$a/#"], "read": ["#"]}
@@ -581,6 +617,10 @@ TRIES = [
             "subscription.resume",
         )
     ),
+    Try("missing_shards", lambda db: db._core.missing_shards("a/#"), READ, OTHER_READ),
+    Try("tail.shards", _bounded_tail, READ, OTHER_READ),
+    *(Try(f"partial.{one}", _call_partial(one), READ, OTHER_READ) for one in PARTIAL_CALLS),
+    *(Try(f"partial.{one}", _scan_partial(one), READ, OTHER_READ) for one in PARTIAL_SCANS),
     Try("append", lambda db: db.append([("a/x", None, b"")]), WRITE, OTHER_WRITE),
     Try(
         "append", lambda db: db.append([("a/x", 1, b""), ("b/x", 1, b"")]), {"write": ["#"]}, WRITE
@@ -806,8 +846,9 @@ def filled(served: Served) -> Served:
 
 def test_every_call_is_tried(served: Served) -> None:
     service = served.server.service
-    calls = {*served_methods(), *service._calls, *service._reads}
+    calls = {*service._plain, *service._calls, *service._reads}
     calls |= {"append", "append_async", "replay.publish"}
+    assert calls > set(served_methods())
     assert calls - WITHOUT_A_TRY == {one.call for one in TRIES}
 
 
@@ -870,7 +911,7 @@ def raw(
     def read(call: str) -> None:
         client.do_get(flight.Ticket(encode([call])), options).read_all()
 
-    for call in {*served_methods(), *served.server.service._calls, "nothing"}:
+    for call in {*served.server.service._plain, *served.server.service._calls, "nothing"}:
         yield partial(act, call)
     lasts = ["connection"] if lasting else []  # only where it is refused, as it would last
     for call in (*served.server.service._reads, *lasts, "subscription"):

@@ -15,7 +15,7 @@ from topicdb import _core
 from topicdb.cli.commands.lifecycle import writing
 from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import UserError, message_of
-from topicdb.cli.options import JsonOption, PathArgument
+from topicdb.cli.options import JsonOption, PathArgument, opened_to_read
 from topicdb.cli.output import printable
 from topicdb.cli.progress import Meter
 from topicdb.cli.report import console, table
@@ -194,8 +194,11 @@ def _confirm_replaced(path: str) -> None:
 def _messages_at(path: str) -> str:
     """Returns text such as "1,000 messages"; also of a database that cannot be opened."""
     try:
-        with topicdb.open(path, mode="r") as database:
-            return f"{sum(slab.messages for slab in database.slabs()):,} messages"
+        with opened_to_read(path, partial=True) as database:
+            messages = f"{sum(slab.messages for slab in database.slabs()):,} messages"
+            if database.missing_shards:
+                messages += f" and {len(database.missing_shards)} shards that cannot be read"
+            return messages
     except topicdb.Error as error:
         return f"messages that cannot be counted ({message_of(error)})"
 

@@ -11,11 +11,13 @@ import topicdb
 from topicdb import _core
 from topicdb.cli.options import (
     EndOption,
+    PartialOption,
     PathArgument,
     ShardsOption,
     StartOption,
     StructureOption,
     TzOption,
+    opened_to_read,
     range_of,
 )
 from topicdb.cli.progress import Meter
@@ -44,6 +46,7 @@ def export(
         bool | None,
         typer.Option(help="With columns of MQTT properties, or without; else if there are any."),
     ] = None,
+    partial: PartialOption = False,
 ) -> None:
     """Write messages to Parquet files, which import reads back."""
     if filter and everything:
@@ -51,7 +54,7 @@ def export(
     filters: str | list[str] | None = filter or "#"
     if isinstance(filters, list) and len(filters) == 1:
         (filters,) = filters
-    with topicdb.open(path, mode="r") as database, Meter(of_messages=True) as meter:
+    with opened_to_read(path, partial=partial) as database, Meter(of_messages=True) as meter:
         done = database.export_parquet(
             to,
             None if everything else filters,
@@ -59,6 +62,7 @@ def export(
             rows_per_file=rows_per_file,
             properties=properties,
             progress=meter.advance,
+            partial=partial,
         )
     print(f"exported {done.messages:,} messages to {to}: {_size(done.files, done.bytes)}")
 

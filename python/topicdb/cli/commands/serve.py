@@ -21,10 +21,12 @@ from topicdb.cli.errors import UserError, message_of
 from topicdb.cli.options import (
     DurabilityChoice,
     JsonOption,
+    OnDamage,
     PathArgument,
     ShardsOption,
     StructureOption,
 )
+from topicdb.cli.output import printable
 from topicdb.cli.stopping import stopped_by_signals
 from topicdb.lifecycle.planning import size_bytes
 from topicdb.lifecycle.quota import TrimPart
@@ -102,6 +104,10 @@ def serve(
             metavar="SIZE", help="Bytes that the database may have on disk; see `topicdb quota`."
         ),
     ] = None,
+    on_damage: Annotated[
+        OnDamage,
+        typer.Option(help="At a shard that is damaged or gone: raise an error, or skip the shard."),
+    ] = OnDamage.RAISE,
     shards: ShardsOption = None,
     structure: StructureOption = None,
 ) -> None:
@@ -121,6 +127,7 @@ def serve(
                 path,
                 durability=durability.value,
                 quota_bytes=quota,
+                on_damage=on_damage.value,
                 shards=shards,
                 structures=structure or None,
             )
@@ -140,6 +147,8 @@ def serve(
         stack.callback(server.close)
         server.service.replays.open_stored()
         lines = [f"{path} at {server.url}"]
+        for shard, reason in sorted(database.missing_shards.items()):
+            lines.append(f"missing: shard {shard} ({printable(reason)})")
         if metrics is not None:
             lines.append(_serve_metrics(database, server, metrics, stack))
         print("\n".join(lines), flush=True)

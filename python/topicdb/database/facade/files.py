@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from topicdb.arguments.times import TimeLike
+from topicdb.database.partial import reading
 from topicdb.engine import Engine
 from topicdb.parquet import files
 from topicdb.parquet.files import Exported, Imported, PathLike, Progress
@@ -25,6 +26,7 @@ class ParquetFiles:
         rows_per_file: int | None = None,
         properties: bool | None = None,
         progress: Progress | None = None,
+        partial: bool = False,
     ) -> Exported:
         """Writes messages, ``start`` <= timestamp < ``end``, to a file or a directory of files.
 
@@ -38,6 +40,8 @@ class ParquetFiles:
           properties. When the first such message is found, the export begins anew.
         - ``progress``: called after each group of rows with (messages written, about how many there
           will be). For the second number the export first looks at the index of what is stored.
+        - ``partial``: as in ``scan``. ``Exported.missing_shards`` tells what was left out, and so
+          does the metadata of the files: ``topicdb.missing_shards``, such as ``1,3``.
 
         The export sees the database as it is when the export begins. But if ``filter`` is None or
         several, messages that are deleted or dropped meanwhile through this handle may be missing.
@@ -52,13 +56,14 @@ class ParquetFiles:
         >>> db.export_parquet("site.parquet", "site/#", start="-7d")    # doctest: +SKIP
         """
         return files.export(
-            self._core,
+            reading(self._core, filter, partial=partial),
             path,
             filter,
             times=(start, end),
             rows_per_file=rows_per_file,
             properties=properties,
             progress=progress,
+            partial=partial,
         )
 
     def import_parquet(

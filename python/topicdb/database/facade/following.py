@@ -11,6 +11,7 @@ from topicdb.arguments.filters import Filters, filter_list
 from topicdb.arguments.forms import form_of
 from topicdb.arguments.times import TIMESTAMP_MAX, duration_us, timeout_us
 from topicdb.arguments.wrong_types import iterators_of
+from topicdb.database.partial import opened
 from topicdb.engine import Engine
 from topicdb.follow import session_state
 from topicdb.follow.consumer import Consumer
@@ -58,6 +59,7 @@ class Following:
         properties: bool = False,
         raw: bool = False,
         on_loss: OnLoss = "report",
+        partial: bool = False,
     ) -> Subscription:
         """Returns a subscription: messages from ``start`` on, then those that are committed.
 
@@ -82,6 +84,9 @@ class Following:
         - ``callback``: called with each batch, in a thread of its own, until the subscription is
           closed; an error that it raises ends the subscription.
         - ``properties``, ``raw``: as in ``scan``. ``on_loss``: as in ``consumer``.
+        - ``partial``: leaves out the shards that are missing when it begins
+          (``Subscription.missing_shards``). Otherwise this raises MissingShardError if one is
+          missing that may have such messages.
 
         Raises ValueError for a bad window or start, and with the layout ``skipstream``, which keeps
         no commit log. Raises NotFoundError if an iterator of ``given`` is of another database, or
@@ -98,8 +103,8 @@ class Following:
             start = "earliest" if iterators else "latest"
         places, start_us = start_of(start)
         report = Reporter("a subscription", on_loss)
-        wanted = filters, places, start_us, window, window_bytes
-        core = self._core.subscribe(*wanted, (0, 1), {}, iterators)
+        options = filters, places, start_us, window, window_bytes, (0, 1), {}, iterators
+        core = opened(self._core, lambda engine: engine.subscribe(*options), partial=partial)
         subscription = Subscription(
             core, self._core, filters, start_us, timeout_us(timeout), form, report
         )
@@ -145,7 +150,8 @@ class Following:
 
         Raises ConflictError if it is open elsewhere in this process, unless ``takeover``;
         ValueError if it has another filter, unless ``on_change="replace"``; ReadOnlyError unless
-        the database is open for writing with all shards, since positions are stored in it.
+        the database is open for writing with all shards, since positions are stored in it;
+        MissingShardError if a shard is missing.
 
         >>> with db.consumer("etl", "site/#") as consumer:     # doctest: +SKIP
         ...     for batch in consumer:
@@ -188,7 +194,7 @@ class Following:
 
         Raises ConflictError if the client is connected elsewhere in this process, unless
         ``takeover``; ReadOnlyError unless the database is open for writing, since sessions are
-        stored in it; ValueError for a bad option.
+        stored in it; MissingShardError if a shard is missing; ValueError for a bad option.
         """
         if not 1 <= receive_maximum <= PACKET_ID_MAX:
             raise ValueError(f"receive_maximum: expected 1 to 65535, got {receive_maximum}")

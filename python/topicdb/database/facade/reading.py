@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Literal, overload
 
 from topicdb._core import Iterator, ScanIterator, Stream
@@ -22,7 +22,8 @@ from topicdb.arguments.wrong_types import iterators_of, wrong_type
 from topicdb.cursor.scan import BATCH_BYTES_MAX, SLICE_BYTES_MAX, Scan, check_batch_limits
 from topicdb.cursor.stream_watch import StreamWatch
 from topicdb.cursor.tail import Tail
-from topicdb.engine import Engine
+from topicdb.database.partial import opened, reading
+from topicdb.engine import Engine, ScanCursor
 from topicdb.follow.losses import LossError, OnLoss, Reporter
 from topicdb.types import Page, ScanPage, Slice
 
@@ -31,6 +32,15 @@ class Reading:
     """Methods of Database that use its engine (``_core``)."""
 
     _core: Engine
+
+    @property
+    def missing_shards(self) -> dict[int, str]:
+        """The shards that are missing in this handle, by number, and why each is missing.
+
+        Only a handle that was opened with ``on_damage="skip"`` may have any. In one that only
+        reads, ``refresh`` may bring them back. See docs/partial.md.
+        """
+        return self._core.missing_shards("#")
 
     def scan(
         self,
@@ -42,6 +52,7 @@ class Reading:
         streams: Sequence[Stream] | None = None,
         properties: bool = False,
         raw: bool = False,
+        partial: bool = False,
     ) -> Scan:
         """Returns a scan of the messages that match ``filter``, ``start`` <= timestamp < ``end``.
 
@@ -60,6 +71,10 @@ class Reading:
           a bridge has stored; Arrow data then has a column for each. See docs/properties.md.
         - ``raw``: gives values as they are stored, with the properties in them, for
           ``append(raw=True)``.
+        - ``partial``: leaves out shards that are missing (``missing_shards``); ``Scan.is_partial``
+          and a warning in the log tell of them. Otherwise reading the scan raises MissingShardError
+          if it needs one of them: topics without a wildcard need their shards, any other filter
+          needs all.
 
         Nothing is read before the scan is iterated. Raises TopicError for a bad filter, ValueError
         for another bad argument.
@@ -68,9 +83,24 @@ class Reading:
         """
         if order not in ("stream", "time", "none"):
             raise ValueError(f"order: expected 'stream', 'time' or 'none', got {order!r}")
-        read = partial(self._core.scan, any_of(filter), *time_range_us(start, end))
+        wanted = any_of(filter)
+        bounds = time_range_us(start, end)
+
+        def read(order: str) -> ScanCursor:
+            return opened(
+                self._core,
+                lambda engine: engine.scan(wanted, *bounds, order, streams),
+                partial=partial,
+            )
+
         form = form_of(properties=properties, raw=raw)
-        return Scan(partial(read, order, streams), form, partial(read, "none", streams))
+        in_order = functools.partial(read, order)
+        any_order = functools.partial(read, "none")
+        return Scan(in_order, form, any_order, self._missing(filter, partial=partial))
+
+    def _missing(self, filter: Filters, *, partial: bool) -> Callable[[], dict[int, str]]:
+        """Returns what tells a scan which shards it leaves out."""
+        return functools.partial(self._core.missing_shards, any_of(filter)) if partial else dict
 
     def last(
         self,
@@ -79,6 +109,7 @@ class Reading:
         start: TimeLike | None = None,
         properties: bool = False,
         raw: bool = False,
+        partial: bool = False,
     ) -> Scan:
         """Returns the newest message of each topic that matches, in the bytewise order of topics.
 
@@ -86,11 +117,12 @@ class Reading:
         was committed last. Deleted messages do not count, and neither do messages before ``start``:
         a topic without a message since then is left out. History is not read: see
         docs/last_values.md for the cost. The scan keeps one message for each topic in memory while
-        it is iterated. ``properties``, ``raw``: as in ``scan``.
+        it is iterated. ``properties``, ``raw``, ``partial``: as in ``scan``.
 
         >>> db.last("alarm/#", start="-24h").to_arrow()             # doctest: +SKIP
         """
-        return _last(self._core, filter, start, None, form_of(properties=properties, raw=raw))
+        form = form_of(properties=properties, raw=raw)
+        return self._last(filter, start, None, form, partial=partial)
 
     def state_at(
         self,
@@ -100,6 +132,7 @@ class Reading:
         start: TimeLike | None = None,
         properties: bool = False,
         raw: bool = False,
+        partial: bool = False,
     ) -> Scan:
         """Returns what ``last`` would have given at ``time``: later messages do not count.
 
@@ -108,7 +141,30 @@ class Reading:
 
         >>> db.state_at("2026-01-31T14:02:00Z", "plant/#")          # doctest: +SKIP
         """
-        return _last(self._core, filter, start, time, form_of(properties=properties, raw=raw))
+        form = form_of(properties=properties, raw=raw)
+        return self._last(filter, start, time, form, partial=partial)
+
+    def _last(
+        self,
+        filter: Filters,
+        start: TimeLike | None,
+        time: TimeLike | None,
+        form: Form,
+        *,
+        partial: bool,
+    ) -> Scan:
+        wanted = any_of(filter)
+        now = now_us()
+        start_us = optional_time_us(start, what="start", now=now)
+        at_us = optional_time_us(time, what="time", now=now)
+        end_us = None if at_us is None or at_us == TIMESTAMP_MAX else at_us + 1
+
+        def read() -> ScanCursor:
+            return opened(
+                self._core, lambda engine: engine.last(wanted, start_us, end_us), partial=partial
+            )
+
+        return Scan(read, form, missing=self._missing(filter, partial=partial))
 
     def streams(
         self,
@@ -117,6 +173,7 @@ class Reading:
         start: TimeLike | None = None,
         end: TimeLike | None = None,
         generation_min: int | None = None,
+        partial: bool = False,
     ) -> list[Stream]:
         """Returns the streams that may hold messages that match.
 
@@ -126,11 +183,13 @@ class Reading:
         ``generation_min``: leaves out streams of earlier generations; None: none. A class counts
         its generations from 1, in each shard. So a reader that has read the streams of a generation
         to their end looks only at what came later, however many generations there are. Raises
-        ValueError if it is negative.
+        ValueError if it is negative. ``partial``: as in ``scan``.
 
         >>> db.streams("site/#", generation_min=stream.generation + 1)  # doctest: +SKIP
         """
-        return self._core.streams(any_of(filter), *time_range_us(start, end), generation_min)
+        wanted = any_of(filter)
+        engine = reading(self._core, wanted, partial=partial)
+        return engine.streams(wanted, *time_range_us(start, end), generation_min)
 
     def iterator(
         self,
@@ -157,6 +216,7 @@ class Reading:
         *,
         start: TimeLike | None = None,
         end: TimeLike | None = None,
+        partial: bool = False,
     ) -> ScanIterator:
         """Returns an iterator at the start of a scan that ``next`` reads step by step.
 
@@ -167,6 +227,8 @@ class Reading:
 
         ``filter``, ``start``, ``end``: as in ``scan``. ``ScanIterator.serials`` has the last commit
         of each shard that is part of the scan: ``tail(after=…)`` goes on behind it.
+        ``partial``: leaves out the shards that are missing now, as in ``scan``; the scan does not
+        come back to them.
 
         >>> at = db.scan_iterator("site/#", start="-24h")               # doctest: +SKIP
         >>> while not at.at_end:                                        # doctest: +SKIP
@@ -174,7 +236,9 @@ class Reading:
         ...     store(page.batch, bytes(page.iterator))
         ...     at = page.iterator
         """
-        return self._core.scan_iterator(any_of(filter), *time_range_us(start, end))
+        wanted = any_of(filter)
+        engine = reading(self._core, wanted, partial=partial)
+        return engine.scan_iterator(wanted, *time_range_us(start, end))
 
     @overload
     def next(
@@ -213,6 +277,7 @@ class Reading:
 
         Raises NotFoundError if it is of another database, if the generation of a stream was
         dropped, or if ``keep_last`` has merged the generation that a scan was reading with others.
+        Raises MissingShardError if a shard is missing that it has yet to read.
         For a scan, raises ValueError if this handle was opened before its commits: see ``refresh``.
         """
         form = form_of(properties=properties, raw=raw)
@@ -241,6 +306,7 @@ class Reading:
         after: Mapping[int, int] | None = None,
         until: Mapping[int, int] | None = None,
         bytes_max: int = SLICE_BYTES_MAX,
+        partial: bool = False,
     ) -> list[Slice]:
         """Returns slices of about ``bytes_max`` bytes that hold each matching message once.
 
@@ -250,12 +316,14 @@ class Reading:
 
         - ``after``, ``until``: {shard: serial}; only commits behind the first, up to the second.
         - ``bytes_max``: default 128 MiB.
+        - ``partial``: as in ``scan``.
 
         >>> slices = db.slices("site/#", start="-7d")               # doctest: +SKIP
         >>> pool.map(count_slice, slices)                           # doctest: +SKIP
         """
-        return self._core.slices(
-            filter_list(filter),
+        wanted = filter_list(filter)
+        return reading(self._core, wanted, partial=partial).slices(
+            wanted,
             *time_range_us(start, end),
             dict(after or {}),
             dict(until or {}),
@@ -278,7 +346,7 @@ class Reading:
         the slices were made: see ``refresh``.
         """
         form = form_of(properties=properties, raw=raw)
-        return Scan(partial(self._core.scan_slices, filter_list(filter), slices), form)
+        return Scan(functools.partial(self._core.scan_slices, filter_list(filter), slices), form)
 
     def tail(
         self,
@@ -290,6 +358,7 @@ class Reading:
         timeout: float | timedelta | None = None,
         properties: bool = False,
         raw: bool = False,
+        partial: bool = False,
     ) -> Tail:
         """Returns messages in commit order, those that are stored and those that follow.
 
@@ -303,6 +372,9 @@ class Reading:
         - ``timeout``: iteration ends when no message comes for this many seconds; 0: at the end of
           what is stored; None: it waits for ever.
         - ``properties``, ``raw``: as in ``scan``.
+        - ``partial``: leaves out the shards that are missing when it begins
+          (``Tail.missing_shards``). Otherwise this raises MissingShardError if one is missing that
+          may have such messages.
 
         Raises ValueError if the database has the layout ``skipstream``, which keeps no commit log,
         or if ``after`` names a shard that it does not have. Raises NotFoundError if a generation
@@ -312,8 +384,12 @@ class Reading:
         ...     print(message)
         """
         form = form_of(properties=properties, raw=raw)
+        wanted = filter_list(filter)
         serials = dict(after or {}), dict(until or {})
-        core = self._core.tail(filter_list(filter), *serials, iterators_of(given))
+        iterators = iterators_of(given)
+        core = opened(
+            self._core, lambda engine: engine.tail(wanted, *serials, iterators), partial=partial
+        )
         return Tail(core, timeout_us(timeout), form)
 
     def watch_streams(
@@ -322,23 +398,31 @@ class Reading:
         *,
         existing: bool = False,
         timeout: float | timedelta | None = None,
+        partial: bool = False,
     ) -> StreamWatch:
         """Returns new streams that may hold topics of ``filter``. See ``StreamWatch``.
 
         - ``existing``: first gives the streams that are there.
         - ``timeout``: iteration ends when no stream comes for this many seconds; 0: at the end of
           those that are there; None: it waits for ever.
+        - ``partial``: as in ``scan``. Streams of a shard that comes back are new ones.
 
         >>> for stream in db.watch_streams("metrics/#"):     # doctest: +SKIP
         ...     print(stream.structure)
         """
         one_filter(filter)
-        return StreamWatch(self._core.watch_streams(filter, existing), timeout_us(timeout))
+        engine = reading(self._core, filter, partial=partial)
+        return StreamWatch(engine.watch_streams(filter, existing), timeout_us(timeout))
 
     def explain(
-        self, filter: Filters = "#", *, start: TimeLike | None = None, end: TimeLike | None = None
+        self,
+        filter: Filters = "#",
+        *,
+        start: TimeLike | None = None,
+        end: TimeLike | None = None,
+        partial: bool = False,
     ) -> dict[str, int]:
-        """Runs a scan of these messages, and returns what it cost.
+        """Runs a scan of these messages, and returns what it cost; ``partial``: as in ``scan``.
 
         ``slabs`` and ``streams``: how many may hold such messages. ``blocks``: how many were
         considered; ``blocks_skipped_by_…``: how many of them were skipped by their times, streams
@@ -347,22 +431,18 @@ class Reading:
         and matched. ``rows_spilled``, ``bytes_spilled``: what waited in a temporary file because
         too many messages overlapped in time.
         """
-        return self._core.explain(any_of(filter), *time_range_us(start, end))
+        wanted = any_of(filter)
+        engine = reading(self._core, wanted, partial=partial)
+        return engine.explain(wanted, *time_range_us(start, end))
 
-    def structures(self, filter: Filters = "#") -> dict[str, list[Stream]]:
-        """Returns the learned topic structures that ``filter`` may find, each with its streams."""
+    def structures(
+        self, filter: Filters = "#", *, partial: bool = False
+    ) -> dict[str, list[Stream]]:
+        """Returns the learned topic structures that ``filter`` may find, each with its streams.
+
+        ``partial``: as in ``scan``.
+        """
         found: dict[str, list[Stream]] = {}
-        for stream in self.streams(filter):
+        for stream in self.streams(filter, partial=partial):
             found.setdefault(stream.structure, []).append(stream)
         return dict(sorted(found.items()))
-
-
-def _last(
-    engine: Engine, filter: Filters, start: TimeLike | None, time: TimeLike | None, form: Form
-) -> Scan:
-    wanted = any_of(filter)
-    now = now_us()
-    start_us = optional_time_us(start, what="start", now=now)
-    at_us = optional_time_us(time, what="time", now=now)
-    end_us = None if at_us is None or at_us == TIMESTAMP_MAX else at_us + 1
-    return Scan(partial(engine.last, wanted, start_us, end_us), form)

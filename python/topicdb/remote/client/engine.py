@@ -15,6 +15,7 @@ from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.reading import RemoteScan, RemoteTail, RemoteTransaction, RemoteWatch
 from topicdb.remote.client.subscribing import RemoteSubscription
 from topicdb.remote.records import record_of, result_of
+from topicdb.remote.wire import PARTIAL, PARTIAL_CALLS
 from topicdb.results import (
     CommitSpan,
     Dropped,
@@ -42,8 +43,10 @@ class RemoteEngine:
     clock_ahead_us = 0
     """Always 0: the server tells its own log."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, is_partial: bool = False) -> None:
+        """``is_partial``: reads leave out missing shards."""
         self.connection = connection
+        self._is_partial = is_partial
         self._schema: dict[str, Any] = connection.hello["schema"]
 
     @property
@@ -60,6 +63,16 @@ class RemoteEngine:
     def closed(self) -> bool:
         """Returns whether ``close`` was called."""
         return self.connection.closed
+
+    def missing_shards(self, filters: Filters) -> dict[int, str]:
+        return self._call(Engine.missing_shards, filters) if self._knows_of_missing() else {}
+
+    def _knows_of_missing(self) -> bool:
+        """Returns False for a server of an earlier version, which has all shards or none."""
+        return "missing_shards" in self.connection.hello
+
+    def partial(self) -> RemoteEngine:
+        return RemoteEngine(self.connection, is_partial=True)
 
     def append_rows(
         self,
@@ -104,10 +117,11 @@ class RemoteEngine:
         streams: Sequence[Stream] | None,
     ) -> RemoteScan:
         wanted = None if streams is None else list(streams)
-        return self._read("scan", filter, start, end, order, wanted)
+        missing = self._left_out(filter) if wanted is None else {}
+        return self._read("scan", filter, start, end, order, wanted, missing=missing)
 
     def last(self, filter: Filters, start: int | None, end: int | None) -> RemoteScan:
-        return self._read("last", filter, start, end)
+        return self._read("last", filter, start, end, missing=self._left_out(filter))
 
     def streams(
         self, filter: Filters, start: int | None, end: int | None, generation_min: int | None
@@ -152,13 +166,19 @@ class RemoteEngine:
         until: Serials,
         given: Sequence[Iterator] = (),
     ) -> RemoteTail:
+        missing = self._left_out(filters)
         lease = self.connection.lease()
-        number, serials = lease.call("tail", _list(filters), after, until, list(given))
-        return RemoteTail(lease, number, serials, until, self._schema["shards"])
+        number, serials = lease.call(self._named("tail"), _list(filters), after, until, list(given))
+        tail = RemoteTail(lease, number, serials, missing)
+        if until:
+            shards = tail.shards() if self._knows_of_missing() else range(self._schema["shards"])
+            if all(shard in until for shard in shards):
+                tail.end_at({shard: until[shard] for shard in shards})
+        return tail
 
     def watch_streams(self, filter: str, existing: bool) -> RemoteWatch:
         lease = self.connection.lease()
-        return RemoteWatch(lease, lease.call("watch", filter, existing))
+        return RemoteWatch(lease, lease.call(self._named("watch"), filter, existing))
 
     def subscribe(
         self,
@@ -171,20 +191,12 @@ class RemoteEngine:
         counted: Mapping[int, int] = MappingProxyType({}),
         given: Sequence[Iterator] = (),
     ) -> RemoteSubscription:
+        missing = self._left_out(filters)
         lease = self.connection.lease()
         plain = None if places is None else {shard: tuple(place) for shard, place in places.items()}
-        limits = window, window_bytes
-        number = lease.call(
-            "subscribe",
-            _list(filters),
-            plain,
-            start_us,
-            *limits,
-            part,
-            dict(counted),
-            list(given),
-        )
-        return RemoteSubscription(lease, number)
+        options = start_us, window, window_bytes, part, dict(counted), list(given)
+        number = lease.call(self._named("subscribe"), _list(filters), plain, *options)
+        return RemoteSubscription(lease, number, missing)
 
     def places_at(self, filters: Sequence[str] | None, start_us: int) -> dict[int, RowPlace]:
         return self._call(Engine.places_at, _list(filters), start_us)
@@ -283,13 +295,26 @@ class RemoteEngine:
         **none: Arguments.kwargs,
     ) -> Result:
         """Returns the server's result of this method; all parameters of it are positional."""
-        plain = self.connection.call(method.__name__, *args)
+        plain = self.connection.call(self._named(method.__name__), *args)
         given: Callable[..., Result] = method
         return result_of(given, plain)
 
-    def _read(self, method: str, *args: Any) -> RemoteScan:
+    def _named(self, call: str) -> str:
+        return PARTIAL + call if self._is_partial and call in PARTIAL_CALLS else call
+
+    def _read(
+        self, method: str, *args: Any, missing: Mapping[int, str] = MappingProxyType({})
+    ) -> RemoteScan:
         self.connection.check_open()
-        return RemoteScan(self.connection, method, args)
+        return RemoteScan(self.connection, self._named(method), args, missing)
+
+    def _left_out(self, filters: Filters) -> dict[int, str]:
+        """Returns the missing shards that a read which begins now leaves out.
+
+        It is asked before the read begins. So it may name a shard that is back by then, but never
+        lacks one.
+        """
+        return self.missing_shards(filters) if self._is_partial else {}
 
 
 def _list(filters: Sequence[str] | None) -> list[str] | None:

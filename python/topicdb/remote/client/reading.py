@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow as pa
 from topicdb import _core
 from topicdb.arguments.forms import Form
 from topicdb.arguments.times import TIMESTAMP_MAX
+from topicdb.cursor.scan import missing_metadata
 from topicdb.remote.client.connection import Connection, Lease, RemoteHandle, wait_slices
 from topicdb.remote.records import record_of
 from topicdb.remote.wire import batch_of, in_form
@@ -26,9 +28,17 @@ _OWN = "$topicdb/"
 class RemoteScan:
     """A running read, as ``_core.Scan`` is; it begins with the first batch."""
 
-    def __init__(self, source: Connection | Lease, method: str, args: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        source: Connection | Lease,
+        method: str,
+        args: tuple[Any, ...],
+        missing: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        """``missing``: the shards that it leaves out."""
         self._source = source
         self._call = (method, *args)
+        self._missing = missing
         self._reader: Any = None
         self._closed = False
 
@@ -67,9 +77,13 @@ class RemoteScan:
             while (arrow := self.next_arrow(rows_max, bytes_max, form)) is not None:
                 yield arrow
 
-        schema = pa.schema(_core.arrow_schema(form))
+        schema = pa.schema(_core.arrow_schema(form)).with_metadata(missing_metadata(self._missing))
         reader = pa.RecordBatchReader.from_batches(schema, batches())
         return reader.__arrow_c_stream__()
+
+    def missing_shards(self) -> dict[int, str]:
+        """Returns the missing shards that it leaves out, and why each is missing."""
+        return dict(self._missing)
 
     def close(self) -> None:
         """Ends the read. May be repeated."""
@@ -81,17 +95,20 @@ class RemoteScan:
 class RemoteTail:
     """Commits in their order, as ``_core.Tail`` gives them.
 
-    ``until``: the serials at which it ends, by shard; without one for each of ``shards`` it goes
-    on.
+    ``missing``: the shards that it leaves out.
     """
 
     def __init__(
-        self, lease: Lease, number: int, serials: dict[int, int], until: dict[int, int], shards: int
+        self, lease: Lease, number: int, serials: dict[int, int], missing: Mapping[int, str]
     ) -> None:
         self._handle = RemoteHandle(lease, number)
         self._serials = serials
-        self._until = until
-        self._shards = shards
+        self._missing = missing
+        self._ends: dict[int, int] | None = None
+
+    def end_at(self, serials: dict[int, int]) -> None:
+        """Lets it end once it has given everything up to these commits, by shard."""
+        self._ends = serials
 
     def next_batch(
         self, rows_max: int, bytes_max: int, timeout_us: int | None, with_serials: bool = False
@@ -110,14 +127,22 @@ class RemoteTail:
         return None
 
     def _is_done(self) -> bool:
-        return all(
-            shard in self._until and self._serials.get(shard, 0) >= self._until[shard]
-            for shard in range(self._shards)
-        )
+        if self._ends is None:
+            return False
+        return all(self._serials.get(shard, 0) >= last for shard, last in self._ends.items())
 
     def serials(self) -> dict[int, int]:
         """Returns the serial up to which it has given everything, by shard."""
         return dict(self._serials)
+
+    def shards(self) -> list[int]:
+        """Returns the shards that it reads."""
+        shards: list[int] = self._handle.call("tail.shards")
+        return shards
+
+    def missing_shards(self) -> dict[int, str]:
+        """Returns the missing shards that it leaves out, and why each is missing."""
+        return dict(self._missing)
 
     def close(self) -> None:
         """Ends the tail."""

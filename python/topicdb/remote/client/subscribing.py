@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -80,9 +81,13 @@ class RemoteSubscription:
     with the subscription, also when that is garbage collected.
     """
 
-    def __init__(self, lease: Lease, number: int) -> None:
+    def __init__(
+        self, lease: Lease, number: int, missing: Mapping[int, str] = MappingProxyType({})
+    ) -> None:
+        """``missing``: the shards that it leaves out."""
         self._handle = RemoteHandle(lease, number)
         self._lease = lease
+        self._missing = missing
         self._changed = threading.Condition()
         self._arrived: deque[_Arrived] = deque()
         self._seqno_arrived = 0
@@ -221,6 +226,10 @@ class RemoteSubscription:
             "subscription.find", shard, pairs
         )
         return found
+
+    def missing_shards(self) -> dict[int, str]:
+        """Returns the missing shards that it leaves out, and why each is missing."""
+        return dict(self._missing)
 
     def pause(self) -> None:
         """Gives nothing until ``resume``; the server reads nothing ahead."""

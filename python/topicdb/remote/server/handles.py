@@ -52,6 +52,10 @@ class Limits:
     memory_wait_s: float = 10.0
     client_timeout_s: float = 30.0
 
+    def window_bytes(self, wanted: int) -> int:
+        """Returns the window that a client gets: several of them must fit in a token's memory."""
+        return min(wanted, self.window_bytes_max, self.token_memory_bytes_max // 4)
+
 
 class Handle(Protocol):
     """Something that a client has open at the server, and that ends with the client."""

@@ -32,10 +32,11 @@ from topicdb.remote.server.objects import (
     Tail,
     Watch,
 )
+from topicdb.remote.server.reading import Reads
 from topicdb.remote.server.replays import FAMILIES as REPLAYS
 from topicdb.remote.server.replays import Replays
 from topicdb.remote.server.transactions import TransactionCalls
-from topicdb.remote.wire import PROTOCOL, arrow_of
+from topicdb.remote.wire import PARTIAL, PROTOCOL, arrow_of
 
 WAIT_US_MAX = 500_000
 """A call waits at most this long, so that it does not hold up a shutdown or a client's Ctrl-C."""
@@ -60,7 +61,8 @@ class Service:
         self.limits = limits
         self.clients = Clients(limits)
         self._core: Engine = database._core
-        self._plain = {name: getattr(self._core, name) for name in _SERVED}
+        whole, part = Reads(self._core, limits), Reads.of_part(self._core, limits)
+        self._plain = {**whole.served(), **part.served()}
         self._snapshots = None if snapshots is None else Path(snapshots)
         self._holds = Holds()
         self._groups: dict[str, Any] = {}
@@ -73,11 +75,11 @@ class Service:
             "trim": self._trim,
             "snapshot": self._snapshot,
             "verify": self._verify,
-            "tail": self._tail,
+            **whole.calls(),
+            **part.calls(),
             "tail.next": self._tail_next,
-            "watch": self._watch,
+            "tail.shards": lambda caller, number: caller.client.get(number, Tail).core.shards(),
             "watch.next": self._watch_next,
-            "subscribe": self._subscribe,
             "subscription.info": self._subscription_info,
             "subscription.find": self._subscription_find,
             "subscription.pause": lambda who, number: self.subscription(who, number).pause(),
@@ -104,8 +106,8 @@ class Service:
             **self.replays.calls,
         }
         self._reads: dict[str, Callable[..., Any]] = {
-            "scan": self._scan,
-            "last": self._last,
+            **whole.scans(),
+            **part.scans(),
             "scan_slices": self._scan_slices,
         }
         transactions = TransactionCalls(self._core, database._appends, limits)
@@ -114,7 +116,7 @@ class Service:
 
     def knows(self, method: str) -> bool:
         """Returns whether there is a call with this name."""
-        return method in _SERVED or method in self._calls or method in self._reads
+        return method in self._plain or method in self._calls or method in self._reads
 
     def admit(self, access: Access, method: str, size: int) -> int:
         """Returns how many bytes of JSON the arguments of a call may have, before they are read.
@@ -122,9 +124,9 @@ class Service:
         ``size`` is that of the whole call. Raises ValueError if there is no such call, AccessError
         if the token may not make it, whatever the arguments are, and QuotaError if it is too large.
         """
-        if method not in _WRITES and method not in _SERVED:
+        if method not in _WRITES and method not in self._plain:
             _known(method, self._calls)
-        _check_kind(access, method)
+        _check_kind(access, method.removeprefix(PARTIAL))
         many = self.limits.arguments_bytes_max
         json_max = many if _has_many(method) else min(many, _FEW_BYTES_MAX)
         values_max = self.limits.append_bytes_max if _has_values(method) else _FEW_BYTES_MAX
@@ -147,9 +149,10 @@ class Service:
 
         Raises what the database would, AccessError, and ValueError for a malformed call.
         """
-        if method in _SERVED:
-            _check_right(caller.access, method, args)
-            given = arguments_of(getattr(Engine, method), args)
+        if method in self._plain:
+            name = method.removeprefix(PARTIAL)
+            _check_right(caller.access, name, args)
+            given = arguments_of(getattr(Engine, name), args)
             return plain_result(self._plain[method](*given))
         call = _known(method, self._calls)
         _check_arguments(call, method, caller, args)
@@ -168,8 +171,9 @@ class Service:
         return _chunks(scan, rows_max, bytes_max, with_serials, caller.charge)
 
     def expire_sessions(self) -> None:
-        """Forgets sessions that have ended and that no client has open."""
-        session_state.expire(self._core, lambda name: self._holds.has("session", name))
+        """Forgets sessions that have ended and are not open; none while a shard is missing."""
+        with suppress(_core.MissingShardError):
+            session_state.expire(self._core, lambda name: self._holds.has("session", name))
 
     def close(self) -> None:
         """Ends what clients have open, and closes the groups."""
@@ -194,17 +198,8 @@ class Service:
             "schema": self._core.schema,
             "token": caller.access.name,
             "quota_bytes": self._core.quota().quota_bytes,
+            "missing_shards": sorted(self._core.missing_shards("#")),
         }
-
-    def _scan(
-        self, caller: Caller, filter: Any, start: Any, end: Any, order: Any, streams: Any
-    ) -> ScanCursor:
-        caller.access.check_read(filter)
-        return self._core.scan(filter, start, end, order, streams)
-
-    def _last(self, caller: Caller, filter: Any, start: Any, end: Any) -> ScanCursor:
-        caller.access.check_read(filter)
-        return self._core.last(filter, start, end)
 
     def _scan_slices(self, caller: Caller, filters: Any, slices: Any) -> ScanCursor:
         caller.access.check_read(filters)
@@ -258,13 +253,6 @@ class Service:
 
     # Following.
 
-    def _tail(
-        self, caller: Caller, filters: Any, after: Any, until: Any, given: Any = ()
-    ) -> tuple[int, Any]:
-        caller.access.check_read(filters)
-        tail = self._core.tail(filters, after, until, given)
-        return caller.client.keep(Tail(tail)), tail.serials()
-
     def _tail_next(
         self, caller: Caller, number: int, rows: int, size: int, wait_us: int, with_serials: bool
     ) -> tuple[_core.Batch | None, dict[int, int]]:
@@ -283,33 +271,8 @@ class Service:
             caller.client.drop(number)
             raise
 
-    def _watch(self, caller: Caller, filter: str, existing: bool) -> int:
-        caller.access.check_read(filter)
-        return caller.client.keep(Watch(self._core.watch_streams(filter, existing)))
-
     def _watch_next(self, caller: Caller, number: int, wait_us: int) -> list[_core.Stream]:
         return caller.client.get(number, Watch).core.next_streams(_wait(wait_us))
-
-    def _subscribe(
-        self,
-        caller: Caller,
-        filters: Any,
-        places: Any,
-        start_us: int,
-        window: int,
-        window_bytes: int,
-        part: Any,
-        counted: Any,
-        given: Any = (),
-    ) -> int:
-        caller.access.check_read(filters)
-        size = self._window(window_bytes)
-        core = self._core.subscribe(filters, places, start_us, window, size, part, counted, given)
-        return caller.client.keep(Subscription(core, size))
-
-    def _window(self, wanted: int) -> int:
-        """Returns the window that a client gets: several of them must fit in a token's memory."""
-        return min(wanted, self.limits.window_bytes_max, self.limits.token_memory_bytes_max // 4)
 
     def subscription(self, caller: Caller, number: int) -> Subscription:
         """Returns the subscription that this client has open under this number."""
@@ -338,7 +301,7 @@ class Service:
         caller.access.check_name("group", name)
         caller.access.check_read(filters)
         timeout = timedelta(microseconds=options.pop("member_timeout_us"))
-        options["window_bytes"] = self._window(options["window_bytes"])
+        options["window_bytes"] = self.limits.window_bytes(options["window_bytes"])
         with self._groups_lock:
             group = self.database.group(name, filters, member_timeout=timeout, **options)
             self._groups[name] = group
@@ -400,11 +363,11 @@ def _wait(wait_us: int) -> int:
 
 def _has_many(method: str) -> bool:
     """Returns whether a call may have long lists as arguments."""
-    return method in _MANY or method.startswith("transaction.")
+    return method.removeprefix(PARTIAL) in _MANY or method.startswith("transaction.")
 
 
 def _has_values(method: str) -> bool:
-    return method in _WITH_VALUES or method.startswith("transaction.")
+    return method.removeprefix(PARTIAL) in _WITH_VALUES or method.startswith("transaction.")
 
 
 def _check_kind(access: Access, method: str) -> None:
