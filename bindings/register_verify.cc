@@ -64,9 +64,10 @@ const char* NameOf(RepairPhase phase) {
   return "";
 }
 
-Repair RepairDamage(const std::string& path, py::object progress) {
+Repair RepairDamage(const std::string& path, py::object progress, bool replace_missing) {
   Progress told(std::move(progress));
   RepairOptions options;
+  options.replace_missing = replace_missing;
   if (told.is_wanted()) {
     options.progress = [&](RepairPhase phase, std::uint64_t done, std::uint64_t total) {
       told.Tell(NameOf(phase), done, total);
@@ -99,8 +100,7 @@ const char* LookAt(const std::string& path) {
 // Returns (path, state) of each.
 py::list DatabasesIn(const std::string& directory) {
   py::list found;
-  for (const DatabaseEntry& entry :
-       Unwrap(WithoutGil([&] { return ListDatabases(directory); }))) {
+  for (const DatabaseEntry& entry : Unwrap(WithoutGil([&] { return ListDatabases(directory); }))) {
     found.append(py::make_tuple(entry.path, NameOf(entry.state)));
   }
   return found;
@@ -117,7 +117,8 @@ py::tuple Drop(const std::string& path, bool dry_run) {
 
 void RegisterVerify(py::module_& module) {
   module.def("verify", &Verify, py::arg("path"), py::arg("deep"), py::arg("progress"));
-  module.def("repair", &RepairDamage, py::arg("path"), py::arg("progress"));
+  module.def("repair", &RepairDamage, py::arg("path"), py::arg("progress"),
+             py::arg("replace_missing") = false);
   module.def("look_at", &LookAt, py::arg("path"));
   module.def("databases_in", &DatabasesIn, py::arg("directory"));
   module.def("drop", &Drop, py::arg("path"), py::arg("dry_run"));

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from topicdb.arguments.forms import Form
-from topicdb.database.repairing import Repair
+from topicdb.database.repairing import Repair, RepairProgress
 from topicdb.database.verifying import Verification
 from topicdb.jobs import Applied, Committed, Staged
 from topicdb.mqtt.envelope import Envelope
@@ -376,7 +376,7 @@ def restore(source: str, path: str, replace: bool, base: str | None, copy: bool)
 def verify(
     path: str, deep: bool, progress: Callable[[int, int], object] | None
 ) -> Verification: ...
-def repair(path: str, progress: Callable[[str, int, int], object] | None) -> Repair: ...
+def repair(path: str, progress: RepairProgress, replace_missing: bool = False) -> Repair: ...
 def look_at(path: str) -> str: ...  # "nothing", "creating", "database" or "dropping"
 def databases_in(directory: str) -> list[tuple[str, str]]: ...  # path, as of look_at
 def drop(path: str, dry_run: bool) -> tuple[int, int]: ...  # files, bytes

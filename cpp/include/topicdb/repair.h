@@ -26,8 +26,11 @@ struct Repair {
 // and checks what it has made.
 enum class RepairPhase { kVerify, kRebuild, kCheck };
 
-// How RepairDatabase tells of its progress.
+// What RepairDatabase may do, and how it tells of its progress.
 struct RepairOptions {
+  // Whether it makes empty shards in the place of those whose directories are gone. If false, they
+  // are among `remaining`: perhaps the directory is only somewhere else.
+  bool replace_missing = false;
   // Called by the calling thread some times a second with numbers of messages, which are estimates.
   // Each phase counts anew.
   std::function<void(RepairPhase phase, std::uint64_t done, std::uint64_t total)> progress =

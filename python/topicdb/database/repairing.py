@@ -42,7 +42,9 @@ class Repair:
         return sum(problem.messages for problem in self.problems)
 
 
-def repair(path: PathLike, *, progress: RepairProgress = None) -> Repair:
+def repair(
+    path: PathLike, *, progress: RepairProgress = None, replace_missing: bool = False
+) -> Repair:
     """Builds the damaged shards of the database at ``path`` anew, from all that can be read.
 
     It first verifies the database (``topicdb.verify``); shards without damage stay as they are.
@@ -51,11 +53,13 @@ def repair(path: PathLike, *, progress: RepairProgress = None) -> Repair:
     ``<path>/quarantine/<time>``, so a repair takes as much space again as the shard has. Remove
     that directory when you miss nothing.
 
-    ``progress(phase, done, total)`` is called now and then; the phase is "verify", "rebuild" or
-    "check".
+    - ``progress(phase, done, total)`` is called now and then; the phase is "verify", "rebuild" or
+      "check".
+    - ``replace_missing``: makes empty shards in the place of those whose directories are gone.
+      Otherwise they are among ``remaining``, since a directory may only be somewhere else.
 
     Raises LockedError if a handle has the database open for writing; CorruptionError if the file
     ``TOPICDB`` or ``retention`` is damaged (restore a snapshot); NotFoundError if there is no
     database.
     """
-    return _core.repair(os.fspath(path), progress)
+    return _core.repair(os.fspath(path), progress, replace_missing)

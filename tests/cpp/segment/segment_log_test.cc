@@ -128,6 +128,24 @@ TEST_F(SegmentLogTest, ASegmentThatIsSealedWhileItIsFsyncedIsFsyncedAgain) {
 }
 
 // A sealed segment is not forgotten when the fsync of another one fails.
+TEST_F(SegmentLogTest, ASegmentThatIsFreedWhileItIsFsyncedIsNotMissed) {
+  const auto log = OpenLog(std::nullopt, 1);
+  AppendTo(*log, {"a"});
+  ASSERT_TRUE(log->Sync().ok());
+  AppendTo(*log, {"b"});
+  bool freed = false;
+  {
+    const FsyncHook hook([&](const std::string& path) {
+      if (freed || !path.ends_with(".segment")) return;
+      freed = true;
+      EXPECT_TRUE(log->Clear().ok());
+    });
+    EXPECT_TRUE(log->Sync().ok());
+  }
+  EXPECT_TRUE(freed);
+  EXPECT_TRUE(log->Segments().empty());
+}
+
 TEST_F(SegmentLogTest, AfterAFailedFsyncAllSegmentsAreFsyncedAgain) {
   const auto log = OpenLog(std::nullopt, 1);
   for (int i = 0; log->Segments().size() < 3; ++i) AppendTo(*log, Numbered(i, i + 1));

@@ -142,6 +142,29 @@ class TestOneDamage:
         assert (report.ok, report.shards) == (False, [])
         assert report.remaining[0].shard == 1
 
+    def test_a_shard_that_is_gone_begins_anew(self, filled: Path) -> None:
+        with topicdb.open(filled) as db:
+            left = [m for m in db.scan() if topicdb.shard_of(m.topic, 2) == 0]
+            streams = [stream for stream in db.streams() if stream.shard == 1]
+            iterators = [db.iterator(stream) for stream in streams]
+            receipt = db.append([(f"after/{i}", 1, b"") for i in range(9)], durability="disk")
+            db.delete("after/#")
+        shutil.rmtree(filled / "shards" / "0001")
+        report = topicdb.repair(filled, replace_missing=True)
+        assert (report.ok, report.shards, report.messages) == (True, [1], 0)
+        assert report.quarantine is None
+        assert "all of its messages" in report.problems[0].what
+        assert topicdb.verify(filled).ok
+        with topicdb.open(filled) as db:
+            assert db.scan().to_list() == left
+            for iterator in iterators:
+                with pytest.raises(NotFoundError, match="gone"):
+                    db.next(iterator)
+            again = db.append([(f"after/{i}", 1, b"") for i in range(9)])
+            assert again.serials[1] > receipt.serials[1]
+            with db.map("state", takeover=True) as state:
+                state["key"] = b"value"
+
     def test_maps_and_generations_stay(self, filled: Path) -> None:
         with topicdb.open(filled) as db:
             with db.map("mine") as mine:

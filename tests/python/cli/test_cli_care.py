@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,17 @@ def test_verify(path: Path) -> None:
     assert result.returncode == 1
     assert "damaged: shard 0" in result.stdout
     assert "problems" in result.stderr
+
+
+def test_a_shard_that_is_gone(path: Path) -> None:
+    shutil.rmtree(path / "shards" / "0000")
+    refused = run_here("repair", path, "--yes")
+    assert refused.returncode == 1
+    assert "1 problems remain; --replace-missing begins a shard anew" in refused.stderr
+    done = output_of("repair", path, "--replace-missing", "--yes")
+    assert "was damaged: shard 0: its directory was gone" in done
+    assert done.endswith("1 shards made anew with 0 messages, 0 are known to be lost\n")
+    assert stored(path) == []
 
 
 def test_repair(path: Path) -> None:

@@ -174,6 +174,7 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
                 "retention": {"#": "1d"},
                 "durability": "os",
                 "only_shards": [0],
+                "on_damage": "skip",
                 "cache_bytes": 1 << 20,
                 "write_buffer_bytes": 1 << 20,
                 "seal_bytes": 1 << 20,
@@ -188,7 +189,10 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
             },
         ),
         "verify": (topicdb.verify, {"path": db.path, "deep": False, "progress": None}),
-        "repair": (topicdb.repair, {"path": tmp_path / "none", "progress": None}),
+        "repair": (
+            topicdb.repair,
+            {"path": tmp_path / "none", "progress": None, "replace_missing": False},
+        ),
         "restore": (
             topicdb.restore,
             {"snapshot": tmp_path / "none", "path": new, "replace": False, "base": None},

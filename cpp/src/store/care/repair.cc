@@ -42,6 +42,9 @@ std::string NameOf(const std::string& path) { return path.substr(path.rfind('/')
 constexpr std::string_view kBuilding = ".building";
 constexpr std::string_view kScratch = ".scratch";
 
+// At most so many more generations may a shard have had than the others, which rotate with it.
+constexpr std::uint32_t kGenerationMargin = 1'000;
+
 class Repairer {
  public:
   Repairer(std::string path, const RepairOptions& options, const InterruptCheck& interrupted)
@@ -68,8 +71,9 @@ class Repairer {
       return std::move(report_);
     }
     total_ = before.messages;
-    ReadJobs(*found);
+    ReadOthers(*found);
     for (const std::uint32_t shard : damaged) TOPICDB_RETURN_IF_ERROR(RepairShard(shard));
+    TOPICDB_RETURN_IF_ERROR(RemoveEmptyQuarantine());
     TOPICDB_ASSIGN_OR_RETURN(Verification after, Verify(RepairPhase::kCheck));
     report_.remaining = std::move(after.problems);
     return std::move(report_);
@@ -106,6 +110,7 @@ class Repairer {
 
   Status RepairShard(std::uint32_t shard) {
     const std::string place = ShardDirectory(path_, shard);
+    if (options_.replace_missing && !Exists(place)) return Replace(shard);
     if (!IsDirectory(place)) return Status::Ok();  // nothing to mend: it remains
     if (interrupted_ && interrupted_()) return Interrupted();
     TOPICDB_RETURN_IF_ERROR(MakeQuarantine());
@@ -140,15 +145,52 @@ class Repairer {
     return Status::Ok();
   }
 
-  // Reads what the shards know of jobs. Leaves out shards that cannot be opened.
-  void ReadJobs(const FoundDatabase& found) {
+  // Puts an empty shard where nothing is.
+  Status Replace(std::uint32_t shard) {
+    TOPICDB_RETURN_IF_ERROR(MakeQuarantine());
+    const std::string place = ShardDirectory(path_, shard);
+    const std::string building = report_.quarantine + "/" + NameOf(place) + std::string(kBuilding);
+    TOPICDB_ASSIGN_OR_RETURN(const meta::JobRecords jobs, JobsOf(shard));
+    auto report = ReplaceShard(*environment_, shard, building, jobs, used_);
+    if (!report.ok()) {
+      RemoveUnfinished().IgnoreError();
+      return report.status().WithContext("shard " + std::to_string(shard));
+    }
+    TOPICDB_RETURN_IF_ERROR(Rename(building, place));
+    TOPICDB_RETURN_IF_ERROR(SyncDirectory(path_ + "/shards"));
+    report_.shards.push_back(shard);
+    report_.problems.insert(report_.problems.end(), report->problems.begin(),
+                            report->problems.end());
+    return Status::Ok();
+  }
+
+  // Forgets a quarantine that nothing was moved to.
+  Status RemoveEmptyQuarantine() {
+    if (report_.quarantine.empty()) return Status::Ok();
+    TOPICDB_RETURN_IF_ERROR(RemoveUnfinished());
+    if (!IsDirectory(report_.quarantine)) report_.quarantine.clear();
+    return Status::Ok();
+  }
+
+  // Reads what the shards know of jobs, and which numbers they use. Leaves out shards that cannot
+  // be opened.
+  void ReadOthers(const FoundDatabase& found) {
+    // A shard makes less than one commit in a microsecond.
+    const auto age = ReadWallClock() - found.descriptor.created_at;
+    used_.serial = Serial{static_cast<std::uint64_t>(std::max<std::int64_t>(age.count(), 0))};
     OpenOptions options;
     options.read_only = true;
     const auto environment = MakeShardEnvironment(path_, found, options);
     for (std::uint32_t shard = 0; shard < environment_->schema.shards; ++shard) {
       const auto opened = Shard::Open(environment, shard, /*create=*/false);
-      if (opened.ok()) jobs_[shard] = opened.value()->view()->jobs();
+      if (!opened.ok()) continue;
+      const auto view = opened.value()->view();
+      jobs_[shard] = view->jobs();
+      for (const SlabView& slab : view->slabs()) {
+        used_.generation = std::max(used_.generation, slab.slab->id().generation);
+      }
     }
+    used_.generation = used_.generation.Next(kGenerationMargin);
   }
 
   // Returns the jobs that the shard has applied, as the other shards know them: those that have
@@ -220,6 +262,7 @@ class Repairer {
   std::shared_ptr<const ShardEnvironment> environment_;
   std::vector<std::unique_ptr<FileLock>> locks_;
   std::map<std::uint32_t, SharedJobs> jobs_;  // by shard
+  UsedNumbers used_;                          // by a shard that is gone, at most
   Repair report_;
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;

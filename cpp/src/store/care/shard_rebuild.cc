@@ -26,11 +26,14 @@ constexpr std::uint64_t kStepRows = 16'384;
 // used again.
 constexpr std::uint64_t kSerialMargin = 1'000'000;
 
+// Writes one shard anew. Without a salvage there is nothing to read, and the shard is empty. Not
+// thread-safe; a call of RebuildShard or ReplaceShard owns it.
 class ShardRebuild {
  public:
   ShardRebuild(const ShardEnvironment& environment, std::uint32_t shard, rocks::Salvage* salvage,
                std::string directory, const meta::JobRecords& jobs,
-               const std::function<void(std::uint64_t)>& advance, const InterruptCheck& interrupted)
+               const std::function<void(std::uint64_t)>& advance, const InterruptCheck& interrupted,
+               const UsedNumbers& used = {})
       : environment_(environment),
         rules_(environment.rules()),
         shard_(shard),
@@ -38,7 +41,9 @@ class ShardRebuild {
         directory_(std::move(directory)),
         jobs_(jobs),
         advance_(advance),
-        interrupted_(interrupted) {}
+        interrupted_(interrupted),
+        generation_used_(used.generation),
+        serial_max_(used.serial) {}
   ~ShardRebuild() {
     slabs_.clear();
     families_.clear();
@@ -47,9 +52,7 @@ class ShardRebuild {
   ShardRebuild& operator=(const ShardRebuild&) = delete;
 
   Result<RebuiltShard> Run() {
-    for (const rocks::LostFile& file : salvage_->lost()) NoteLost(file);
-    TOPICDB_ASSIGN_OR_RETURN(records_, ReadShardRecords(*salvage_, shard_));
-    for (std::string& problem : records_.problems) report_.problems.push_back({problem, shard_});
+    TOPICDB_RETURN_IF_ERROR(ReadRecords());
     NoteLeaps();
     ChooseSlabs();
     TOPICDB_RETURN_IF_ERROR(AddMissingFamilies());
@@ -61,6 +64,19 @@ class ShardRebuild {
   }
 
  private:
+  Status ReadRecords() {
+    if (salvage_ == nullptr) {
+      records_.is_incomplete = true;
+      report_.problems.push_back(
+          {"its directory was gone, and all of its messages with it: it begins anew", shard_});
+      return Status::Ok();
+    }
+    for (const rocks::LostFile& file : salvage_->lost()) NoteLost(file);
+    TOPICDB_ASSIGN_OR_RETURN(records_, ReadShardRecords(*salvage_, shard_));
+    for (std::string& problem : records_.problems) report_.problems.push_back({problem, shard_});
+    return Status::Ok();
+  }
+
   void NoteLost(const rocks::LostFile& file) {
     Problem problem{file.what, shard_};
     SlabId id{shard_, {}, {}};
@@ -111,7 +127,7 @@ class ShardRebuild {
     for (const auto& [id, record] : chosen_) now = std::max(now, record.begun_at);
     for (const RetentionClassId retention_class : rules_->ids()) {
       const auto found = last.find(retention_class);
-      const Generation generation = found == last.end() ? Generation{} : found->second;
+      const Generation generation = found == last.end() ? generation_used_ : found->second;
       const auto newest = chosen_.find({shard_, retention_class, generation});
       const bool has_current =
           newest != chosen_.end() && newest->second.state == meta::SlabState::kCurrent;
@@ -124,6 +140,7 @@ class ShardRebuild {
 
   // Adds empty families for those that are lost, so that RebuildSlab can read them.
   Status AddMissingFamilies() {
+    if (salvage_ == nullptr) return Status::Ok();
     std::vector<std::string> missing;
     for (const auto& [id, record] : chosen_) {
       for (const std::string& name : environment_.FamilyNamesOf(id)) {
@@ -271,7 +288,8 @@ class ShardRebuild {
                                   shard_});
     }
     state.serial = std::max({state.serial, state.serial_limit, serial_max_});
-    if (salvage_->has_lost_commits()) state.serial = state.serial.Next(kSerialMargin);
+    const bool has_lost_commits = salvage_ != nullptr && salvage_->has_lost_commits();
+    if (has_lost_commits) state.serial = state.serial.Next(kSerialMargin);
     state.serial_limit = state.serial;
     rocksdb::WriteBatch batch;
     rocksdb::Status status =
@@ -320,6 +338,7 @@ class ShardRebuild {
   const meta::JobRecords& jobs_;
   const std::function<void(std::uint64_t)>& advance_;
   const InterruptCheck& interrupted_;
+  const Generation generation_used_;  // by classes of which nothing else tells
   const WallTime now_ = ReadWallClock();
   NotedTime noted_ = NotedTimeOf(now_, {});  // the present, as records of generations note it
 
@@ -328,7 +347,7 @@ class ShardRebuild {
   std::set<SlabId> incomplete_;  // tables of them are lost
   std::map<SlabId, std::uint64_t> lost_;
   RebuiltShard report_;
-  Serial serial_max_;
+  Serial serial_max_;  // that was used
 
   std::unique_ptr<rocksdb::DB> db_;
   std::unique_ptr<rocks::ShardLog> log_;
@@ -351,6 +370,19 @@ Result<RebuiltShard> RebuildShard(const ShardEnvironment& environment, std::uint
   }();
   TOPICDB_RETURN_IF_ERROR(RemoveTree(scratch));
   TOPICDB_RETURN_IF_ERROR(report.status());
+  TOPICDB_RETURN_IF_ERROR(SyncTree(rebuilt));
+  return report;
+}
+
+Result<RebuiltShard> ReplaceShard(const ShardEnvironment& environment, std::uint32_t shard,
+                                  const std::string& rebuilt, const meta::JobRecords& jobs,
+                                  const UsedNumbers& used) {
+  const std::function<void(std::uint64_t)> nobody_asks;
+  const InterruptCheck never;
+  TOPICDB_ASSIGN_OR_RETURN(
+      RebuiltShard report,
+      ShardRebuild(environment, shard, /*salvage=*/nullptr, rebuilt, jobs, nobody_asks, never, used)
+          .Run());
   TOPICDB_RETURN_IF_ERROR(SyncTree(rebuilt));
   return report;
 }

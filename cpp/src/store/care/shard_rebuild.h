@@ -31,4 +31,17 @@ Result<RebuiltShard> RebuildShard(const ShardEnvironment& environment, std::uint
                                   const std::function<void(std::uint64_t)>& advance,
                                   const InterruptCheck& interrupted);
 
+// The greatest numbers that a shard can have used, of which nothing is left.
+struct UsedNumbers {
+  Serial serial;
+  Generation generation;  // of any class
+};
+
+// Makes an empty shard at `rebuilt`, where nothing may be, for one of which nothing is left.
+// Numbers its commits and generations behind `used`, so that a place or an iterator that somebody
+// has stored does not mean another message now. `jobs` as in RebuildShard. Returns kStorage.
+Result<RebuiltShard> ReplaceShard(const ShardEnvironment& environment, std::uint32_t shard,
+                                  const std::string& rebuilt, const meta::JobRecords& jobs,
+                                  const UsedNumbers& used);
+
 }  // namespace topicdb

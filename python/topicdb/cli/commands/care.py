@@ -92,7 +92,15 @@ def verify(
         )
 
 
-def repair(path: PathArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
+def repair(
+    path: PathArgument,
+    replace_missing: Annotated[
+        bool,
+        typer.Option("--replace-missing", help="Begin shards anew whose directories are gone."),
+    ] = False,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
     """Make damaged shards anew from what can be read.
 
     The command says what is damaged, and asks. Damaged shards are kept in quarantine. The exit code
@@ -101,7 +109,11 @@ def repair(path: PathArgument, yes: YesOption = False, as_json: JsonOption = Fal
     if not yes and not _confirm_repair(path, as_json):
         return
     with Meter(of_messages=True) as meter:
-        report = topicdb.repair(path, progress=lambda _, done, total: meter.advance(done, total))
+        report = topicdb.repair(
+            path,
+            progress=lambda _, done, total: meter.advance(done, total),
+            replace_missing=replace_missing,
+        )
     if as_json:
         print(json.dumps({**asdict(report), "lost": report.lost}))
     else:
@@ -110,16 +122,25 @@ def repair(path: PathArgument, yes: YesOption = False, as_json: JsonOption = Fal
         for problem in report.remaining:
             print(f"damaged: {printable(str(problem))}")
     if not report.ok:
-        raise UserError(f"{path}: {len(report.remaining)} problems remain")
+        hint = ""
+        if any(_is_gone(path, problem) for problem in report.remaining):
+            hint = "; --replace-missing begins a shard anew whose directory is gone"
+        raise UserError(f"{path}: {len(report.remaining)} problems remain{hint}")
     if as_json:
         return
     if not report.shards:
         print(f"{path}: nothing damaged")
         return
+    kept = f"; what they were is in {report.quarantine}" if report.quarantine else ""
     print(
         f"{path}: {len(report.shards)} shards made anew with {report.messages:,} messages, "
-        f"{report.lost:,} are known to be lost; what they were is in {report.quarantine}"
+        f"{report.lost:,} are known to be lost{kept}"
     )
+
+
+def _is_gone(path: str, problem: topicdb.Problem) -> bool:
+    """Returns whether the problem is that the directory of a shard is gone."""
+    return problem.shard is not None and not Path(path, "shards", f"{problem.shard:04}").exists()
 
 
 def drop(path: PathArgument, yes: YesOption = False) -> None:

@@ -132,6 +132,55 @@ TEST(Repair, AShardThatIsGoneRemainsAProblem) {
   EXPECT_EQ(report.quarantine, "");
 }
 
+// Each number that somebody may have stored of the shard is behind those of the new one.
+TEST(Repair, AShardThatIsGoneBeginsAnewIfItIsAskedTo) {
+  const CareDatabase database;
+  const Messages before = database.ReadAll();
+  Serial last;
+  {
+    DatabaseParts parts(database.path());
+    ASSERT_TRUE(parts.upkeep.Rotate(std::nullopt, false).ok());
+    last = parts.shard(1)->Stats().serial;
+  }
+  fs::remove_all(database.shard_path(1));
+  RepairOptions options;
+  options.replace_missing = true;
+  const auto report = RepairDatabase(database.path(), options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->shards, std::vector<std::uint32_t>{1});
+  EXPECT_EQ(report->messages, 0U);
+  EXPECT_TRUE(report->remaining.empty());
+  EXPECT_EQ(report->quarantine, "") << "nothing was moved there";
+  EXPECT_FALSE(fs::exists(database.path() + "/quarantine"));
+  ASSERT_FALSE(report->problems.empty());
+  EXPECT_NE(report->problems[0].what.find("all of its messages"), std::string::npos);
+  EXPECT_TRUE(VerifyDatabase(database.path(), {})->problems.empty());
+
+  EXPECT_EQ(database.ReadAll().size(), before.size() - CareDatabase::kMessages);
+  DatabaseParts parts(database.path());
+  parts.Append({{TopicIn(1, 2), 1, "new"}});
+  EXPECT_GT(parts.shard(1)->Stats().serial, last.Next(1'000'000));
+  for (const SlabInfo& slab : parts.upkeep.Slabs()) {
+    if (slab.id.shard != 1) continue;
+    EXPECT_GT(slab.id.generation, Generation{1'000});
+  }
+}
+
+TEST(Repair, WhatIsOnlyDamagedIsStillSalvaged) {
+  const CareDatabase database;
+  const std::uint32_t lost = database.DamagePage(1, 2);
+  fs::remove_all(database.shard_path(0));
+  RepairOptions options;
+  options.replace_missing = true;
+  const auto report = RepairDatabase(database.path(), options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->shards, (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_EQ(report->messages, CareDatabase::kMessages - lost);
+  EXPECT_TRUE(fs::exists(report->quarantine + "/0001"));
+  EXPECT_FALSE(fs::exists(report->quarantine + "/0000"));
+  EXPECT_TRUE(report->remaining.empty());
+}
+
 TEST(Repair, WhereThereIsNoDatabaseItFails) {
   const TestDirectory directory;
   EXPECT_EQ(RepairDatabase(directory / "none", {}).status().code(), Code::kNotFound);

@@ -71,6 +71,29 @@ TEST_F(ShardRebuildTest, OfAWholeShardItMakesTheSame) {
   EXPECT_TRUE(VerifyDatabase(database_.path(), {})->problems.empty());
 }
 
+TEST_F(ShardRebuildTest, OfNothingItMakesAnEmptyShardBehindWhatWasUsed) {
+  const auto environment = DatabaseParts::MakeEnvironment(database_.path(), {});
+  const UsedNumbers used{Serial{5'000'000}, Generation{7}};
+  meta::JobRecord job;
+  job.last.number = 3;
+  job.last.shards = {1};
+  jobs_["known to others"] = job;
+  const auto report = ReplaceShard(*environment, 1, rebuilt_, jobs_, used);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->messages, 0U);
+  EXPECT_TRUE(Says(*report, "its directory was gone"));
+  Replace();
+  DatabaseParts parts(database_.path());
+  EXPECT_GE(parts.shard(1)->Stats().serial, used.serial);
+  for (const SlabInfo& slab : parts.upkeep.Slabs()) {
+    if (slab.id.shard != 1) continue;
+    EXPECT_EQ(slab.id.generation, Generation{8});
+  }
+  EXPECT_TRUE(parts.shard(1)->view()->jobs()->contains("known to others"));
+  parts.Append({{TopicIn(1, 2), 1, "new"}});
+  EXPECT_EQ(parts.shard(1)->Stats().messages, 1U);
+}
+
 TEST_F(ShardRebuildTest, KeepsGenerationsAndSerials) {
   std::vector<SlabInfo> before;
   Serial serial;
