@@ -122,11 +122,12 @@ def test_slices_of_few_topics_are_few(tmp_path: Path) -> None:
         assert db.slices("u/500") == []
 
 
-def test_later_commits_are_in_no_slice(tmp_path: Path) -> None:
-    with topicdb.open(tmp_path / "db", shards=2) as db:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_later_commits_are_in_no_slice(tmp_path: Path, layout: Layout) -> None:
+    with topicdb.open(tmp_path / "db", shards=2, layout=layout) as db:
         first = db.append([(f"t/{i}", 5, b"") for i in range(100)])
         slices = db.slices()
-        second = db.append([(f"t/{i}", 5, b"new") for i in range(100)])
+        second = db.append([(f"t/{i}", 6, b"new") for i in range(100)])
         db.flush()
         assert {m.value for m in db.scan_slices(slices)} == {b""}
         later = db.slices(after=first.serials, until=second.serials)

@@ -16,6 +16,7 @@ RowCursor::RowCursor(const RocksSource& source, const ReadRequest& request,
                      std::uint32_t timestamp_bytes)
     : timestamp_bytes_(timestamp_bytes),
       varying_count_(request.structure.VaryingCount()),
+      serial_min_(request.serial_min),
       serial_max_(request.serial_max) {
   for (const RowMask& mask : request.masks) {
     std::optional<RowFilter> filter = RowFilter::Make(request.structure, mask.filter);
@@ -106,7 +107,8 @@ bool RowCursor::AcceptRow() {
   const bool matches = std::any_of(any_of_.begin(), any_of_.end(), [&](const RowFilter& filter) {
     return filter.Matches(key_.words);
   });
-  valid_ = matches && value_.serial <= serial_max_ && !IsDeleted();
+  const bool in_commits = value_.serial >= serial_min_ && value_.serial <= serial_max_;
+  valid_ = matches && in_commits && !IsDeleted();
   return valid_;
 }
 

@@ -28,7 +28,8 @@ bool IsEmptyRange(const TimeRange& range, std::uint32_t timestamp_bytes);
 // owns it. Not thread-safe.
 class RowCursor {
  public:
-  // Of the request, uses the stream, structure, filter, or_filters, range, masks and serial_max.
+  // Of the request, uses the stream, structure, filter, or_filters, range, masks, serial_min and
+  // serial_max.
   RowCursor(const RocksSource& source, const ReadRequest& request, std::uint32_t timestamp_bytes);
 
   // Moves to the first matching row whose suffix is >= `suffix`. Never moves to a row before the
@@ -74,6 +75,7 @@ class RowCursor {
   const std::uint32_t timestamp_bytes_;
   const std::size_t varying_count_;
   std::vector<Mask> masks_;
+  const Serial serial_min_;
   const Serial serial_max_;
   std::unique_ptr<KeyRun> data_;
   std::vector<std::unique_ptr<KeyRun>> indexes_;  // one run for each constraint that has an index

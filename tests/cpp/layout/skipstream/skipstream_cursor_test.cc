@@ -59,6 +59,20 @@ TEST(RowCursor, ExaminesWithTheIndexOnlyWhatHasTheWords) {
   EXPECT_EQ(by_rows.examined(), 100U) << "what matches one of several is in no index";
 }
 
+TEST(RowCursor, LeavesOutCommitsOutsideItsRange) {
+  SkipstreamSlab slab;
+  for (int i = 1; i <= 5; ++i) {
+    slab.Put("a", "x", i, static_cast<std::uint64_t>(i), std::to_string(i));
+  }
+  ReadRequest request = SkipstreamSlab::Request("#");
+  request.serial_min = Serial{2};
+  EXPECT_EQ(Read(slab, request), (Values{"2", "3", "4", "5"}));
+  request.serial_max = Serial{4};
+  EXPECT_EQ(Read(slab, request), (Values{"2", "3", "4"}));
+  request.serial_min = Serial{6};
+  EXPECT_EQ(Read(slab, request), Values());
+}
+
 TEST(RowCursor, LeavesOutWhatIsMaskedAndWhatIsLater) {
   SkipstreamSlab slab;
   slab.Put("a", "x", 1, 1, "early");
