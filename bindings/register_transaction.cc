@@ -29,10 +29,20 @@ std::string BytesOf(const py::object& value) {
 
 TopicUse UseOf(bool reserved) { return reserved ? TopicUse::kReserved : TopicUse::kPublic; }
 
+// Returns the timestamp that the core takes. Throws ValueError for a negative one, of which -1
+// stands for None there.
+std::int64_t TimeOf(OptionalTime timestamp) {
+  if (timestamp.has_value() && *timestamp < 0) {
+    throw py::value_error("timestamp " + std::to_string(*timestamp) +
+                          " is outside 0 <= t < 2**63 microseconds");
+  }
+  return timestamp.value_or(kAssignTimestamp);
+}
+
 void Write(Transaction& self, const py::str& topic, OptionalTime timestamp, const py::object& value,
            bool reserved, bool escapes) {
   const std::string text = TopicText(topic, "topic");
-  const std::int64_t time = timestamp.value_or(kAssignTimestamp);
+  const std::int64_t time = TimeOf(timestamp);
   if (value.is_none()) {
     Check(self.WriteSerial(text, time, UseOf(reserved)));
   } else {

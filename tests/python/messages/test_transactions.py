@@ -547,6 +547,18 @@ def test_bad_arguments_change_nothing(
     assert messages(db.scan()) == [("good", 1, b"")]
 
 
+@pytest.mark.parametrize("value", [b"x", None])
+def test_a_negative_timestamp_is_not_assigned(db: Database, value: bytes | None) -> None:
+    """As a client may send it to a server past the checks of ``Transaction.write``."""
+    transaction = db._core.begin(0, None, None)
+    for timestamp in (-1, -2):
+        with pytest.raises(ValueError, match=f"timestamp {timestamp} is outside 0 <= t"):
+            transaction.write("a", timestamp, value)
+    transaction.write("good", 1, b"")
+    transaction.commit()
+    assert messages(db.scan()) == [("good", 1, b"")]
+
+
 def test_closing_ends_a_scan_of_a_transaction(db: Database) -> None:
     db.append([("a", t, b"") for t in range(20_000)])
     tx = db.transaction()
