@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from topicdb import _core
 from topicdb.arguments.forms import Form
 from topicdb.arguments.wrong_types import wrong_type
-from topicdb.engine import ScanCursor
+from topicdb.cursor.contract import ScanCursor
 from topicdb.types import Message
 
 if TYPE_CHECKING:

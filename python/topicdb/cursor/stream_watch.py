@@ -6,7 +6,7 @@ from collections.abc import Iterator as _Iterator
 
 from topicdb._core import Stream
 from topicdb.closing import Closing
-from topicdb.engine import StreamCursor
+from topicdb.cursor.contract import StreamCursor
 
 
 class StreamWatch(Closing):

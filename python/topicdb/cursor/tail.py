@@ -7,8 +7,8 @@ from collections.abc import Iterator as _Iterator
 from topicdb import _core
 from topicdb.arguments.forms import Form
 from topicdb.closing import Closing
+from topicdb.cursor.contract import TailCursor
 from topicdb.cursor.scan import BATCH_BYTES_MAX, BATCH_ROWS, check_batch_limits
-from topicdb.engine import TailCursor
 from topicdb.types import Message
 
 
