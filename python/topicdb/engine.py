@@ -128,12 +128,6 @@ class TransactionEngine(Protocol):
     def commit(self) -> Receipt:
         """Applies everything or nothing."""
 
-    def give_up(self) -> CommitKnown:
-        """Withdraws a commit of ``AppendQueue.commit``, unless it is being applied by now.
-
-        Returns what is known of it. If none was begun, it does what ``rollback`` does.
-        """
-
     def rollback(self) -> None:
         """Forgets everything. May be repeated."""
 
@@ -438,10 +432,16 @@ class AppendQueue(Protocol):
     def commit(
         self, transaction: Any, /, *, urgent: bool = False, room_us: int | None = None
     ) -> Future[Receipt] | None:
-        """Begins to commit a transaction of the engine, which is over then.
+        """Begins to commit a transaction of the engine, of which the caller uses nothing any more.
 
         It gathers with others, unless ``urgent``. Waits at most ``room_us`` while too much is
         queued; then it returns None, and nothing is stored. The future has what ``commit`` gives.
+        """
+
+    def give_up(self, transaction: Any, /) -> CommitKnown:
+        """Withdraws a commit that was begun here, unless it is being applied by now.
+
+        Returns what is known of it then. If none was begun, it rolls the transaction back.
         """
 
     def close_engine(self) -> None:

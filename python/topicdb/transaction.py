@@ -81,12 +81,20 @@ class Transaction:
         self, core: TransactionEngine, queue: AppendQueue, limit_us: int | None = None
     ) -> None:
         """``limit_us``: the most µs that its commit may take; None: as long as it takes."""
-        self._core = core
+        self._engine = core
         self._queue = queue
         self._limit_us = limit_us
         self._receipt: Receipt | None = None
         self._on_commit: list[Callable[[], object]] = []
+        self._is_begun = False  # whether it was given to the queue
         self._is_unsure = False  # whether a commit has failed, and may have been done all the same
+
+    @property
+    def _core(self) -> TransactionEngine:
+        """The transaction of the engine. Raises ClosedError once a commit was begun."""
+        if self._is_begun:
+            raise _core.ClosedError("the transaction is over")
+        return self._engine
 
     def write(
         self,
@@ -147,7 +155,8 @@ class Transaction:
         """
         one_filter(filter)
         form = form_of(properties=properties, raw=raw)
-        return Scan(partial(self._core.scan, filter, *time_range_us(start, end)), form)
+        bounds = time_range_us(start, end)
+        return Scan(lambda: self._core.scan(filter, *bounds), form)
 
     def require(self, topic: str, timestamp: TimeLike, value: BytesLike) -> None:
         """Lets the commit fail with PreconditionError unless this very message is stored.
@@ -244,7 +253,7 @@ class Transaction:
         if outcome is not None:
             while not outcome.done() and (left := end - time.monotonic()) > 0:
                 wait([outcome], min(left, SLICE_S))
-            known = "unknown" if outcome.done() else self._core.give_up()
+            known = "unknown" if outcome.done() else self._queue.give_up(self._engine)
             if known != "not stored" and outcome.done():
                 return outcome.result()
         if known == "not stored":
@@ -262,6 +271,7 @@ class Transaction:
         except BaseException as error:
             self._failed(error)
             raise
+        self._is_begun = True
         if begun is None:
             return None
         self._is_unsure = True  # until it is over
@@ -304,13 +314,17 @@ class Transaction:
         return receipt
 
     def rollback(self) -> None:
-        """Forgets everything. May be repeated; the end of ``with`` calls it after an error."""
-        self._core.rollback()
+        """Forgets everything. May be repeated; the end of ``with`` calls it after an error.
+
+        It does not take back a commit that was begun.
+        """
+        if not self._is_begun:
+            self._engine.rollback()
 
     @property
     def open(self) -> bool:
         """Whether it is neither committed nor rolled back."""
-        return self._core.open
+        return self._engine.open and not self._is_begun
 
     @property
     def _may_be_stored(self) -> bool:
@@ -320,7 +334,7 @@ class Transaction:
     @property
     def shard(self) -> int:
         """The shard that it reads and writes."""
-        return self._core.shard
+        return self._engine.shard
 
     @property
     def receipt(self) -> Receipt | None:
@@ -339,9 +353,9 @@ class Transaction:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> Literal[False]:
-        if kind is None and self._core.open:
+        if kind is None and self.open:
             self.commit()
-        self._core.rollback()
+        self.rollback()
         return False
 
     def __repr__(self) -> str:

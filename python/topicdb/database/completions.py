@@ -13,7 +13,7 @@ from typing import Any
 
 from topicdb import _core
 from topicdb.arguments.wrong_types import has_arrow
-from topicdb.types import Receipt
+from topicdb.types import CommitKnown, Receipt
 
 _logger = logging.getLogger(__name__)
 
@@ -84,6 +84,10 @@ class Completer:
             return future
         self._forget(token)
         return None
+
+    def give_up(self, transaction: _core.Transaction) -> CommitKnown:
+        """Withdraws a commit, as ``AppendQueue.give_up`` says."""
+        return transaction.give_up()
 
     def _promised(self) -> tuple[int, Future[Receipt]]:
         """Returns a new future, and the token with which the core reports its outcome."""

@@ -120,17 +120,31 @@ def test_many_appends_in_the_background(db: topicdb.Database) -> None:
 
 
 def test_one_bad_append_of_many_fails_alone(db: topicdb.Database) -> None:
-    futures = [
-        db.append_async([("a/#" if i % 10 == 5 else "a", i, b"%d" % i)] * (1 + i % 3))
-        for i in range(200)
-    ]
+    def append(i: int) -> Future[topicdb.Receipt]:
+        rows = 1 + i % 3
+        topics = pa.array([None if i % 10 == 5 else "a"] * rows, pa.string())
+        times = pa.array([i] * rows, pa.timestamp("us", "UTC"))
+        values = pa.array([b"%d" % i] * rows, pa.binary())
+        return db.append_async(pa.table({"topic": topics, "timestamp": times, "value": values}))
+
+    futures = [append(i) for i in range(200)]
     for number, future in enumerate(futures):
-        if number % 10 == 5:
-            with pytest.raises(topicdb.TopicError, match="row 0"):
+        if number % 10 == 5:  # a null is found by the server alone
+            with pytest.raises(ValueError, match="row 0"):
                 future.result(PATIENCE_S)
         else:
             assert future.result(PATIENCE_S).count == 1 + number % 3
     assert db.scan("a").count() == sum(1 + i % 3 for i in range(200) if i % 10 != 5)
+
+
+def test_bad_topics_are_told_at_once(db: topicdb.Database) -> None:
+    pa_rows = pa.table({"topic": ["a", "b/+"], "value": [b"", b""]})
+    for messages in ([("a", 1, b""), ("b/+", 1, b"")], pa_rows):
+        with pytest.raises(topicdb.TopicError, match=r"row 1: .*wildcard"):
+            db.append_async(messages)
+    with pytest.raises(topicdb.TopicError, match=r"row 0: .*TopicDB's own"):
+        db.append_async([("$topicdb/a", 1, b"")])
+    assert db.scan().count() == 0
 
 
 def test_appends_for_asyncio(db: topicdb.Database) -> None:
@@ -301,6 +315,7 @@ def test_a_commit_on_its_way_to_the_server_can_be_withdrawn(
     came, go = _held(monkeypatch, "transaction.commit_each")
     first = db.transaction(shard=0)
     first.write("a", 1, b"")
+    core = first._core
     on_its_way = first.commit_async()
     assert came.wait(PATIENCE_S)
     behind = db.transaction(shard=0)
@@ -308,7 +323,7 @@ def test_a_commit_on_its_way_to_the_server_can_be_withdrawn(
     with pytest.raises(topicdb.CommitTimeoutError, match="nothing is stored") as late:
         behind.commit(timeout=0.01)  # it was not sent
     assert late.value.known == "not stored" and late.value.outcome is None
-    assert first._core.give_up() == "not stored"  # the server has not begun it
+    assert db._appends.give_up(core) == "not stored"  # the server has not begun it
     go.set()
     with pytest.raises(topicdb.ClosedError):
         on_its_way.result(PATIENCE_S)

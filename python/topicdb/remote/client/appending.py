@@ -24,7 +24,7 @@ from topicdb.remote.errors import unpacked
 from topicdb.remote.records import record_of
 from topicdb.remote.server.incoming import BATCHES_MAX, COLUMNS, check_size
 from topicdb.remote.wire import has_envelopes
-from topicdb.types import Receipt
+from topicdb.types import CommitKnown, Receipt
 
 CHUNK_ROWS = 65_536
 PENDING_BYTES_MAX = 64 << 20
@@ -189,6 +189,10 @@ class Appender:
     ) -> Future[Receipt] | None:
         """Begins to commit a transaction, as ``AppendQueue.commit`` says."""
         return self._commits.commit(transaction, urgent=urgent, room_us=room_us)
+
+    def give_up(self, transaction: RemoteTransaction) -> CommitKnown:
+        """Withdraws a commit, as ``AppendQueue.give_up`` says."""
+        return transaction.give_up()
 
     def start(
         self,

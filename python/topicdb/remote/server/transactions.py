@@ -92,7 +92,7 @@ class TransactionCalls:
         return begun
 
     def _give_up(self, caller: Caller, number: int) -> str:
-        return caller.client.get(number, Transaction).core.give_up()
+        return self._queue.give_up(caller.client.get(number, Transaction).core)
 
 
 def _is_commit(value: Any) -> bool:
