@@ -124,8 +124,9 @@ py::object NewBatch(const std::vector<MessageView>& messages,
   return WrapBatch(batch);
 }
 
-py::object BatchOfRows(const py::iterable& rows, bool escapes) {
-  return NewBatch(RowCopies(rows, escapes).messages(), std::nullopt);
+py::object BatchOfRows(const py::iterable& rows, bool escapes,
+                       const std::optional<SerialArray>& serials) {
+  return NewBatch(RowCopies(rows, escapes).messages(), serials);
 }
 
 py::object BatchOfArrow(const py::object& source, const std::optional<SerialArray>& serials,
@@ -147,7 +148,8 @@ void RegisterBatch(py::module_& module) {
       py::arg("form") = "stored");
 
   module.def("empty_batch", [] { return WrapBatch(std::make_shared<const Batch>()); });
-  module.def("batch_of_rows", &BatchOfRows, py::arg("rows"), py::arg("escapes") = false);
+  module.def("batch_of_rows", &BatchOfRows, py::arg("rows"), py::arg("escapes") = false,
+             py::arg("serials") = py::none());
   module.def("batch_of_arrow", &BatchOfArrow, py::arg("source"), py::arg("serials") = py::none(),
              py::arg("escapes") = false);
   py::class_<PyBatch>(module, "Batch",

@@ -22,12 +22,6 @@ namespace {
 using Numbers = std::vector<std::int64_t>;
 using Type = py::class_<OpenOptions>;
 
-LayoutKind ParseLayout(const std::string& text) {
-  if (text == "columnar") return LayoutKind::kColumnar;
-  if (text == "skipstream") return LayoutKind::kSkipstream;
-  Raise(SchemaFault("layout: expected 'columnar' or 'skipstream', got '" + text + "'"));
-}
-
 bool ParseLearning(const std::string& learning) {
   if (learning == "adaptive" || learning == "base") return learning == "adaptive";
   throw py::value_error("learning: 'adaptive' or 'base', not '" + learning + "'");
@@ -133,6 +127,12 @@ void DefineHandle(Type& type) {
 }
 
 }  // namespace
+
+LayoutKind ParseLayout(const std::string& text) {
+  if (text == "columnar") return LayoutKind::kColumnar;
+  if (text == "skipstream") return LayoutKind::kSkipstream;
+  Raise(SchemaFault("layout: expected 'columnar' or 'skipstream', got '" + text + "'"));
+}
 
 void RegisterOptions(py::module_& module) {
   Type type(module, "OpenOptions", "What topicdb.open asks for.", py::is_final());

@@ -43,6 +43,9 @@ from topicdb.types import (
 )
 
 _bytes: TypeAlias = bytes  # for classes that have a property of that name
+# A shard of a scan in steps: number, last commit, and for each class number, next generation, the
+# newest when the scan began, and the commit up to which those before the next have messages.
+_ScanShard: TypeAlias = tuple[int, int, Sequence[tuple[int, int, int, int]]]
 
 FORMAT_VERSION: int
 ROCKSDB_VERSION: str
@@ -112,7 +115,9 @@ def escaped_value(value: bytes, /) -> bytes:
     """Returns the value to store so that readers see this one."""
 
 def empty_batch() -> Batch: ...
-def batch_of_rows(rows: Iterable[Any], escapes: bool = False) -> Batch:
+def batch_of_rows(
+    rows: Iterable[Any], escapes: bool = False, serials: npt.NDArray[np.uint64] | None = None
+) -> Batch:
     """Copies rows, as ``Database.append_rows`` takes them; a timestamp of None becomes -1."""
 
 def batch_of_arrow(
@@ -164,8 +169,23 @@ class Batch:
 class Stream:
     """The topics of one structure in one slab. Its ``bytes()`` may be stored. Immutable."""
 
+    def __init__(
+        self,
+        *,
+        database: bytes,
+        shard: int,
+        class_id: int,
+        retention_class: str,
+        generation: int,
+        structure: str,
+        id: int,
+    ) -> None: ...
+    @property
+    def database(self) -> bytes: ...  # 16 bytes that identify the database
     @property
     def shard(self) -> int: ...
+    @property
+    def class_id(self) -> int: ...  # the number of the retention class, which never changes
     @property
     def retention_class(self) -> str: ...
     @property
@@ -186,6 +206,29 @@ class Stream:
 class Iterator:
     """Where ``Database.next`` continues in a stream. Its ``bytes()`` may be stored. Immutable."""
 
+    def __init__(
+        self, stream: Stream, filter: str, start: int | None, end: int | None, seen: int = 0
+    ) -> None: ...
+    def after(self, timestamp: int, serial: int, row: int) -> Iterator:
+        """Returns the iterator that continues behind this message."""
+    def with_seen(self, seen: int, exhausted: bool) -> Iterator:
+        """Returns it as after a read that has seen the commits up to ``seen``."""
+    @property
+    def database(self) -> bytes: ...
+    @property
+    def class_id(self) -> int: ...
+    @property
+    def stream_id(self) -> int: ...
+    @property
+    def place(self) -> tuple[int, int] | None: ...  # it is behind the message at (serial, row)
+    @property
+    def end(self) -> int | None: ...  # µs since 1970
+    @property
+    def seen(self) -> int: ...  # the last commit that the last read has seen; 0: not known
+    @property
+    def exhausted(self) -> bool: ...  # nothing that it has seen and wants is behind the position
+    @property
+    def structure(self) -> str: ...  # of the stream; "" if ``seen`` is not known
     @property
     def shard(self) -> int: ...
     @property
@@ -209,8 +252,34 @@ class ScanIterator:
     Made by ``Database.scan_iterator``. Immutable.
     """
 
+    def __init__(
+        self,
+        *,
+        database: bytes,
+        filters: Sequence[str] | None,
+        start: int,
+        end: int | None,
+        shards: Sequence[_ScanShard],
+        in_shard: int = 0,
+        counted: int = 0,
+        place: tuple[int, int, int, int, int] | None = None,
+    ) -> None: ...
+    @property
+    def database(self) -> bytes: ...
     @property
     def filters(self) -> list[str] | None: ...  # None: every topic, "$…", too
+    @property
+    def start(self) -> int: ...  # µs since 1970
+    @property
+    def end(self) -> int | None: ...
+    @property
+    def shards(self) -> list[_ScanShard]: ...
+    @property
+    def in_shard(self) -> int: ...  # index of the shard that is read; their number: the end
+    @property
+    def counted(self) -> int: ...  # drops in this shard up to this commit were told, or are none
+    @property  # it is behind this message: index of its class, stream or 0, timestamp, serial, row
+    def place(self) -> tuple[int, int, int, int, int] | None: ...
     @property
     def serials(self) -> dict[int, int]: ...  # by shard the last commit that is part of the scan
     @property
@@ -227,6 +296,24 @@ class ScanIterator:
 class Slab:
     """One generation of one retention class in one shard; see ``Database.slabs``. Immutable."""
 
+    def __init__(
+        self,
+        *,
+        shard: int,
+        class_id: int,
+        retention_class: str,
+        generation: int,
+        layout: str,
+        read_only: bool,
+        created_at: int,
+        sealed_at: int | None = None,
+        messages: int = 0,
+        bytes: int = 0,
+        streams: int = 0,
+        first_timestamp: int | None = None,
+        last_timestamp: int | None = None,
+        keep_last: int = 0,
+    ) -> None: ...
     @property
     def shard(self) -> int: ...
     @property
@@ -260,10 +347,10 @@ class Slab:
 
 @final
 class Scan:
-    def next_batch(self, rows_max: int, bytes_max: int, with_serials: bool = False) -> Batch | None:
-        """Returns the next messages, at least one, or None at the end."""
-    def next_arrow(self, rows_max: int, bytes_max: int, form: Form = "stored") -> Batch | None:
-        """Returns the next messages with their values in ``form``, or None at the end."""
+    def next_batch(
+        self, rows_max: int, bytes_max: int, with_serials: bool = False
+    ) -> Batch | None: ...
+    def next_arrow(self, rows_max: int, bytes_max: int, form: Form = "stored") -> Batch | None: ...
     def arrow_stream(self, rows_max: int, bytes_max: int, form: Form = "stored") -> object:
         """Returns a PyCapsule "arrow_array_stream" that takes over this scan."""
     def missing_shards(self) -> dict[int, str]: ...
@@ -295,8 +382,7 @@ def abort_job(path: str, job: str) -> None: ...
 class Tail:
     def next_batch(
         self, rows_max: int, bytes_max: int, timeout_us: int | None, with_serials: bool = False
-    ) -> Batch | None:
-        """Returns whole commits of one shard, or None if there are none for ``timeout_us``."""
+    ) -> Batch | None: ...
     def serials(self) -> dict[int, int]: ...
     def shards(self) -> list[int]: ...
     def missing_shards(self) -> dict[int, str]: ...
@@ -317,16 +403,13 @@ class ReadyTokens:
 
 @final
 class Subscription:
-    def next(self, timeout_us: int | None, rows_max: int) -> Delivered | None:
-        """Returns at most ``rows_max`` messages, or a loss; None after ``timeout_us``."""
+    def next(self, timeout_us: int | None, rows_max: int) -> Delivered | None: ...
     def acknowledge(self, seqno: int) -> None: ...
-    def on_ready(self, tokens: ReadyTokens, token: int) -> None:
-        """Gives ``token`` whenever ``next`` has something again after it had nothing."""
+    def on_ready(self, tokens: ReadyTokens, token: int) -> None: ...
     def info(self) -> dict[str, Any]: ...
     def find(
         self, shard: int, places: Sequence[tuple[int, int]]
-    ) -> tuple[Batch, npt.NDArray[np.uint32]]:
-        """Returns those messages of its filters that are at these places, and their rows."""
+    ) -> tuple[Batch, npt.NDArray[np.uint32]]: ...
     def missing_shards(self) -> dict[int, str]: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
@@ -343,15 +426,13 @@ class Transaction:
         value: object | None,
         reserved: bool = False,
         escapes: bool = False,
-    ) -> None:
-        """Stores a message; ``value`` None: the serial of the commit, 8 bytes big-endian."""
+    ) -> None: ...
     def delete(
         self, filter: str, start: int | None, end: int | None, reserved: bool = False
     ) -> None: ...
     def get(self, topic: str, timestamp: int) -> bytes | None: ...
     def scan(self, filter: str, start: int | None, end: int | None) -> Scan: ...
-    def require(self, topic: str, timestamp: int, value: object | None) -> None:
-        """Lets the commit fail unless this message is stored; None: unless none is there."""
+    def require(self, topic: str, timestamp: int, value: object | None) -> None: ...
     def require_present(self, topic: str, timestamp: int) -> None: ...
     def commit(self) -> Receipt: ...
     def commit_async(
@@ -424,16 +505,14 @@ class Database:
     @property
     def closed(self) -> bool: ...
     @property
-    def clock_ahead_us(self) -> int:
-        """How far the last assigned timestamp is ahead of the clock."""
+    def clock_ahead_us(self) -> int: ...
     def append_rows(
         self,
         rows: Iterable[Any],
         durability: str | None,
         escapes: bool = False,
         id: str | None = None,
-    ) -> Receipt:
-        """Stores rows. With ``escapes`` readers see these values; else they are stored as is."""
+    ) -> Receipt: ...
     def append_arrow(
         self,
         stream: object,
@@ -503,8 +582,7 @@ class Database:
         part: tuple[int, int] = (0, 1),
         counted: dict[int, int] = ...,
         given: Sequence[Iterator] = ...,
-    ) -> Subscription:
-        """Subscribes. ``places`` None: from now on. Drops up to ``counted`` are no losses."""
+    ) -> Subscription: ...
     def count_dropped(
         self,
         shard: int,
@@ -525,8 +603,7 @@ class Database:
         after: dict[int, int],
         until: dict[int, int],
         bytes_max: int,
-    ) -> list[Slice]:
-        """Returns slices of what matches; ``filters`` None: every topic, also "$…"."""
+    ) -> list[Slice]: ...
     def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice]) -> Scan: ...
     def measure_log(
         self,
@@ -538,12 +615,7 @@ class Database:
         rows_max: int,
         bytes_max: int,
         whole_blocks: bool = False,
-    ) -> CommitSpan:
-        """Returns how far commits behind ``after`` go within the limits, at least one commit.
-
-        With ``whole_blocks`` it ends earlier where a block ends, once half of ``bytes_max`` is
-        reached.
-        """
+    ) -> CommitSpan: ...
     def explain(
         self, filter: str | Sequence[str] | None, start: int | None, end: int | None
     ) -> dict[str, int]: ...
@@ -553,13 +625,13 @@ class Database:
     ) -> ScanIterator: ...
     def next_of_scan(self, iterator: ScanIterator, rows_max: int, bytes_max: int) -> ScanStep: ...
     def retention(self) -> list[RetentionClass]: ...
-    def set_retention(self, classes: Sequence[RetentionClass], dry_run: bool = False) -> Maintained:
-        """Replaces the classes, unless ``dry_run``; returns what ``maintain`` would do next."""
+    def set_retention(
+        self, classes: Sequence[RetentionClass], dry_run: bool = False
+    ) -> Maintained: ...
     def quota(self) -> QuotaState: ...
     def set_quota(
         self, quota_bytes: int | None, quota_trim: float | None, dry_run: bool = False
-    ) -> list[Dropped]:
-        """Replaces what is not None, unless ``dry_run``; returns what goes for the quota next."""
+    ) -> list[Dropped]: ...
     def rotate(self, retention_class: str | None, resets_clock: bool = False) -> None: ...
     def jobs(self) -> list[Applied]: ...
     def slabs(self) -> list[Slab]: ...

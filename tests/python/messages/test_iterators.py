@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import Layout
@@ -253,10 +254,61 @@ def test_damaged_bytes_are_refused(db_path: Path, layout: Layout, kind: str) -> 
             restore(wrong)
 
 
-def test_an_iterator_cannot_be_made_by_hand() -> None:
-    for kind in (Iterator, Stream, topicdb.Slab, topicdb.Batch):
+def test_places_of_an_engine_in_python_have_all_of_their_parts() -> None:
+    kinds: tuple[Any, ...] = (Iterator, Stream, topicdb.Slab, topicdb.Batch)
+    for kind in kinds:
         with pytest.raises(TypeError):
             kind()
+    where: dict[str, Any] = {"shard": 3, "class_id": 2, "retention_class": "a/#", "generation": 5}
+    stream = Stream(database=bytes(range(16)), structure="a/+", id=7, **where)
+    assert Stream.from_bytes(bytes(stream)) == stream
+    assert (stream.database, stream.shard, stream.class_id) == (bytes(range(16)), 3, 2)
+    assert (stream.retention_class, stream.generation, stream.structure) == ("a/#", 5, "a/+")
+    iterator = Iterator(stream, "a/b", 10, 20)
+    assert (iterator.timestamp, iterator.end, iterator.place) == (10, 20, None)
+    assert (iterator.database, iterator.class_id, iterator.stream_id) == (bytes(range(16)), 2, 7)
+    assert (iterator.seen, iterator.exhausted, iterator.structure) == (0, False, "")
+    behind = iterator.after(15, 1 << 40, 6)
+    assert Iterator.from_bytes(bytes(behind)) == behind != iterator
+    assert (behind.timestamp, behind.place, behind.end) == (15, (1 << 40, 6), 20)
+    seen = Iterator(stream, "a/b", 10, 20, 5).with_seen(1 << 41, True)
+    assert Iterator.from_bytes(bytes(seen)) == seen == pickle.loads(pickle.dumps(seen))
+    assert (seen.seen, seen.exhausted, seen.structure) == (1 << 41, True, "a/+")
+    assert seen.after(15, 5, 6).seen == 1 << 41
+    slab = topicdb.Slab(layout="columnar", read_only=True, created_at=1, sealed_at=2, **where)
+    assert pickle.loads(pickle.dumps(slab)) == slab
+    assert (slab.layout, slab.sealed_at, slab.messages, slab.first_timestamp) == (
+        "columnar",
+        2,
+        0,
+        None,
+    )
+
+
+def test_places_that_cannot_be_are_refused() -> None:
+    where: dict[str, Any] = {"shard": 0, "class_id": 0, "retention_class": "#", "generation": 1}
+    with pytest.raises(ValueError, match="expected 16 bytes, got 3"):
+        Stream(database=b"abc", structure="a", id=1, **where)
+    with pytest.raises(ValueError, match="id: expected at least 1"):
+        Stream(database=bytes(16), structure="a", id=0, **where)
+    with pytest.raises(TypeError, match="shard: expected int, got str"):
+        Stream(database=bytes(16), structure="a", id=1, **{**where, "shard": "0"})
+    with pytest.raises(topicdb.SchemaError, match="layout: expected 'columnar' or"):
+        topicdb.Slab(layout="rows", read_only=False, created_at=1, **where)
+    with pytest.raises(ValueError, match="generation: expected at least 1"):
+        Stream(database=bytes(16), structure="a", id=1, **{**where, "generation": 0})
+    stream = Stream(database=bytes(16), structure="a", id=1, **where)
+    with pytest.raises(topicdb.TopicError):
+        Iterator(stream, "a/#/b", None, None)
+    iterator = Iterator(stream, "a", None, None)
+    for start, end in ((-1, None), (0, -1)):
+        with pytest.raises(ValueError, match="times from 0 on"):
+            Iterator(stream, "a", start, end)
+    with pytest.raises(ValueError, match="times from 0 on"):
+        iterator.after(-1, 1, 0)
+    for one, serial in ((iterator, 5), (Iterator(stream, "a", None, None, 5), 0)):
+        with pytest.raises(ValueError, match="seen: expected at least 1"):
+            one.with_seen(serial, False)
 
 
 @pytest.mark.parametrize("rows", [0, -1])
