@@ -28,9 +28,9 @@ from topicdb.follow.session_state import (
     topic_of,
 )
 from topicdb.follow.subscription import Delivery, Start, Subscription, places_of
-from topicdb.follow.waiting import SLICE_S
 from topicdb.mqtt.expiry import left_s
 from topicdb.transaction import begun
+from topicdb.waiting import SLICE_S
 
 if TYPE_CHECKING:
     from topicdb.types import Durability

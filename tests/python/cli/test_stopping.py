@@ -20,7 +20,7 @@ from support import CHILD_TIMEOUT_S, wait_until
 
 import topicdb
 from topicdb.cli.stopping import Stopping, stopped_by_signals
-from topicdb.follow.waiting import wait_for
+from topicdb.waiting import wait_for
 
 needs_mosquitto = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
 SIGNALS = [signal.SIGTERM, signal.SIGINT]

@@ -16,7 +16,6 @@ import pyarrow as pa
 from topicdb import _core
 from topicdb.database.completions import fulfil
 from topicdb.errors import UnavailableError
-from topicdb.follow.waiting import wait_for
 from topicdb.remote.client.committing import Committer
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.reading import RemoteTransaction
@@ -25,6 +24,7 @@ from topicdb.remote.records import record_of
 from topicdb.remote.server.incoming import BATCHES_MAX, COLUMNS, check_size
 from topicdb.remote.wire import has_envelopes
 from topicdb.types import CommitKnown, Receipt
+from topicdb.waiting import wait_for
 
 CHUNK_ROWS = 65_536
 PENDING_BYTES_MAX = 64 << 20

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from topicdb import _core
 from topicdb.database.completions import fulfil
-from topicdb.follow.waiting import wait_for
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.reading import Changes, RemoteTransaction
 from topicdb.remote.errors import unpacked
 from topicdb.remote.records import record_of
 from topicdb.types import Receipt
+from topicdb.waiting import wait_for
 
 PENDING_MAX = 1_000
 TOGETHER_MAX = 1_000

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from topicdb import _core
 from topicdb.errors import UnavailableError
-from topicdb.follow.waiting import wait_for
 from topicdb.remote.client.connection import Lease, RemoteHandle, Stream
 from topicdb.remote.records import About
 from topicdb.remote.wire import batch_of, decode
 from topicdb.results import Delivered
+from topicdb.waiting import wait_for
 
 _TRANSIT_S = 5.0
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from topicdb import _core
 from topicdb.arguments.times import TimeLike, time_range_us, time_us
 from topicdb.closing import first_error
-from topicdb.follow.waiting import wait_for
 from topicdb.forward.options import Seconds, finite_seconds, seconds
 from topicdb.replay.broker.link import Naming, Publishing, Target
 from topicdb.replay.broker.marks import REPLAY_PROPERTY, Doubles
@@ -24,6 +23,7 @@ from topicdb.replay.broker.progress import Progress, State, Tracker
 from topicdb.replay.broker.remap import Remap
 from topicdb.replay.broker.work import Controls, Job, Work
 from topicdb.replay.pacing import Pacer, parse_rate
+from topicdb.waiting import wait_for
 
 if TYPE_CHECKING:
     from topicdb.database.database import Database
