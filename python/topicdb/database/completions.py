@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import itertools
-import logging
 import os
 import threading
 import weakref
@@ -13,24 +12,8 @@ from typing import Any
 
 from topicdb import _core
 from topicdb.arguments.wrong_types import has_arrow
+from topicdb.engines.appends import fulfil
 from topicdb.types import CommitKnown, Receipt
-
-_logger = logging.getLogger(__name__)
-
-
-def fulfil(future: Future[Receipt], outcome: Receipt | BaseException) -> None:
-    """Gives a future its receipt or its error.
-
-    ``Future`` passes on what a callback raises that is no Exception, such as the SystemExit of
-    ``sys.exit``. That would end the thread, and futures behind this one would wait for ever.
-    """
-    try:
-        if isinstance(outcome, BaseException):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
-    except BaseException:
-        _logger.exception("a callback of an append or a commit ended with an error")
 
 
 class Completer:

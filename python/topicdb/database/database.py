@@ -12,11 +12,15 @@ from topicdb.database.facade.lifecycle import Lifecycle
 from topicdb.database.facade.reading import Reading
 from topicdb.database.facade.writing import Writing
 from topicdb.engine import AppendQueue, Engine
+from topicdb.engines.appends import AppendThread
+from topicdb.engines.base import check_engine
 from topicdb.follow.readers import OpenReaders
 
 
 class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Closing):
     """An open database: a directory of messages. Made by ``topicdb.open`` or ``topicdb.connect``.
+
+    ``over`` makes one of an engine that somebody else has written (docs/engines.md).
 
     Thread-safe. A forked child must not use it: it opens its own. Whoever opens the handle closes
     it, best by ``with``. After that its methods raise ClosedError, and so do its scans, tails,
@@ -35,6 +39,28 @@ class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Cl
         self._core = core
         self._appends = appends
         self._readers = readers or OpenReaders(core)
+
+    @staticmethod
+    def over(engine: Engine, *, appends: AppendQueue | None = None) -> Database:
+        """Puts this API over an engine that is open, which the database closes.
+
+        - ``engine``: fulfils ``topicdb.engine.Engine``; docs/engines.md says what that means, and
+          ``python -m topicdb.conformance`` checks it.
+        - ``appends``: stores the appends and commits for which nobody waits. None: a thread, which
+          calls the engine for one after the other.
+
+        Methods that the engine lacks raise NotImplementedError. Raises TypeError if ``engine`` has
+        not even what every engine needs.
+
+        >>> db = topicdb.Database.over(MemoryEngine())              # doctest: +SKIP
+        """
+        check_engine(engine)
+        return Database(engine, appends or AppendThread(engine))
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that this database is put over, such as for ``over`` of one that wraps it."""
+        return self._core
 
     def stats(self) -> dict[str, Any]:
         """Returns counts and sizes of messages and streams, and how each shard stands.

@@ -188,6 +188,7 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
                 "directory_mode": 0o700,
             },
         ),
+        "over": (topicdb.Database.over, {"engine": db.engine}),
         "Stream": (
             topicdb.Stream,
             {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from topicdb.database.snapshots import PathLike, Snapshot, snapshot
 from topicdb.database.verifying import Progress, Verification, verify
 from topicdb.engine import Engine
+from topicdb.engines.features import require
 
 
 class Copying:
@@ -37,5 +38,9 @@ class Copying:
         return snapshot(self._core, path, base=base, copy=copy)
 
     def verify(self, *, deep: bool = True, progress: Progress = None) -> Verification:
-        """Checks what is on disk, also while it is written; see ``topicdb.verify``."""
+        """Checks what is on disk, also while it is written; see ``topicdb.verify``.
+
+        Raises NotImplementedError if the engine has no directory in TopicDB's format.
+        """
+        require(self._core, "directory", "verify")
         return verify(self._core.path, deep=deep, progress=progress)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from topicdb.arguments.times import TimeLike
 from topicdb.database.partial import reading
 from topicdb.engine import Engine
+from topicdb.engines.features import require
 from topicdb.parquet import files
 from topicdb.parquet.files import Exported, Imported, PathLike, Progress
 
@@ -95,6 +96,8 @@ class ParquetFiles:
         message; the error names file, column and row (from 0). Raises SchemaError if the file is of
         a database with timestamps and this one has none, or a newer TopicDB wrote it;
         CorruptionError if it is damaged or no Parquet file; QuotaError, ReadOnlyError,
-        ModuleNotFoundError (pyarrow) or OSError.
+        ModuleNotFoundError (pyarrow) or OSError; NotImplementedError if the engine has no directory
+        in TopicDB's format.
         """
+        require(self._core, "directory", "import_parquet")
         return files.import_files(self._core, path, repeat=repeat, progress=progress)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from topicdb import _core
-from topicdb.database.completions import fulfil
+from topicdb.engines.appends import fulfil
 from topicdb.errors import UnavailableError
 from topicdb.remote.client.committing import Committer
 from topicdb.remote.client.connection import Connection

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from topicdb import _core
-from topicdb.database.completions import fulfil
+from topicdb.engines.appends import fulfil
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.reading import Changes, RemoteTransaction
 from topicdb.remote.errors import unpacked

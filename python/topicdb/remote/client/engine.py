@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from topicdb._core import Iterator, ScanIterator, Slab, Stream
 from topicdb.engine import Engine, Filters, RowPlace, Serials
+from topicdb.engines.features import Feature
 from topicdb.follow.losses import Loss
 from topicdb.jobs import Applied
 from topicdb.remote.client import appending
@@ -48,6 +49,11 @@ class RemoteEngine:
         self.connection = connection
         self._is_partial = is_partial
         self._schema: dict[str, Any] = connection.hello["schema"]
+
+    @property
+    def lacks(self) -> frozenset[Feature]:
+        """Returns what the engine of the server lacks; its directory is not this machine's."""
+        return frozenset({*self.connection.hello.get("lacks", ()), "directory"})
 
     @property
     def path(self) -> str:

@@ -17,6 +17,7 @@ from topicdb import _core
 from topicdb.cursor.scan import check_batch_limits
 from topicdb.database.database import Database
 from topicdb.engine import ADMIN, Engine, ScanCursor, served_methods
+from topicdb.engines.features import lacks_of, require
 from topicdb.errors import AccessError
 from topicdb.follow import session_state
 from topicdb.follow.subscription import WINDOW_BYTES
@@ -194,6 +195,7 @@ class Service:
         caller.access.check_any()
         return {
             "append_bytes_max": self.limits.append_bytes_max,
+            "lacks": sorted(lacks_of(self._core)),
             "protocol": PROTOCOL,
             "schema": self._core.schema,
             "token": caller.access.name,
@@ -234,6 +236,7 @@ class Service:
 
     def _snapshot(self, caller: Caller, path: str, base: str | None, copy: bool) -> Any:
         caller.access.check_admin()
+        require(self._core, "snapshots", "snapshot")
         target = os.fspath(self._snapshot_path(path))
         source = None if base is None else os.fspath(self._snapshot_path(base))
         return self._core.snapshot(target, source, copy)
@@ -249,7 +252,7 @@ class Service:
 
     def _verify(self, caller: Caller, deep: bool) -> Any:
         caller.access.check_admin()
-        return _core.verify(self._core.path, deep, None)
+        return self.database.verify(deep=deep)
 
     # Following.
 

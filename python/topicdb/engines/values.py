@@ -1,0 +1,105 @@
+"""Checks of what an engine is given, and values that it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from topicdb import _core
+from topicdb._core import Batch, Iterator
+from topicdb.engine import Filters
+
+Row: TypeAlias = "tuple[str, int | None, bytes]"
+"""Topic, timestamp in µs (None: assigned at commit), value as it is stored."""
+
+RESERVED = "$topicdb/"
+"""What topics of TopicDB's own begin with: of maps, consumers, sessions and groups."""
+
+DURABILITIES = ("none", "os", "disk")
+
+
+def checked_rows(rows: Iterable[Any], escapes: bool) -> list[Row]:
+    """Returns the rows of ``Engine.append_rows`` with values as they are to be stored.
+
+    Raises TopicError, ValueError or TypeError, which names the first row that cannot be stored.
+    """
+    return _checked(_core.batch_of_rows(rows, escapes))
+
+
+def checked_arrow(data: object, escapes: bool) -> list[Row]:
+    """Returns the messages of ``Engine.append_arrow`` as ``checked_rows`` returns rows."""
+    return _checked(_core.batch_of_arrow(data, None, escapes))
+
+
+def _checked(batch: Batch) -> list[Row]:
+    found: list[Row] = []
+    for number, (topic, timestamp, value) in enumerate(batch):
+        check_topic(topic, f"row {number}: ")
+        found.append((topic, None if timestamp < 0 else timestamp, value))
+    return found
+
+
+def check_topic(topic: str, where: str = "", *, reserved: bool = False) -> None:
+    """Raises TopicError, which begins with ``where``, if a message cannot have this topic.
+
+    ``reserved``: topics of TopicDB's own may be written.
+    """
+    try:
+        _core.check_topic(topic)
+    except _core.TopicError as error:
+        raise _core.TopicError(f"{where}{error}") from None
+    if topic.startswith(RESERVED) and not reserved:
+        raise _core.TopicError(f"{where}topic {topic!r}: topics under {RESERVED} are TopicDB's own")
+
+
+def checked_filters(filters: Filters) -> list[str] | None:
+    """Returns filters as a list, or None for every topic.
+
+    Raises TopicError if one is no topic filter, TypeError if one is no text.
+    """
+    if filters is None:
+        return None
+    found = [filters] if isinstance(filters, str) else list(filters)
+    for filter in found:
+        _core.check_filter(filter)
+    return found
+
+
+def refuse_given(given: Sequence[Iterator]) -> None:
+    """Raises NotImplementedError if there are iterators: for engines that lack "given"."""
+    if given:
+        raise NotImplementedError(
+            "given: this engine lacks 'given', and begins behind no iterators"
+        )
+
+
+def checked_durability(durability: str | None, default: str) -> str:
+    """Returns ``durability``, or ``default`` for None. Raises ValueError for an unknown one."""
+    if durability is None:
+        return default
+    if durability not in DURABILITIES:
+        raise ValueError(f"durability: expected 'none', 'os' or 'disk', got {durability!r}")
+    return durability
+
+
+def stored_value(value: object, escapes: bool) -> bytes:
+    """Returns the bytes to store for a value. Raises TypeError unless it is bytes-like.
+
+    ``escapes``: readers are to see this value, even if it looks like an envelope.
+    """
+    if isinstance(value, str):
+        raise TypeError("value: expected bytes, bytearray or a memoryview, got str")
+    data = bytes(memoryview(value))  # type: ignore[arg-type]
+    return _core.escaped_value(data) if escapes else data
+
+
+def batch_of(messages: Iterable[Sequence[Any]], serials: Sequence[int] | None = None) -> Batch:
+    """Returns a batch of (topic, timestamp, value) messages, with values as they are stored.
+
+    ``serials``: for each message the serial of its commit, for a read that asked for them.
+    """
+    if serials is None:
+        return _core.batch_of_rows(messages)
+    import numpy as np  # importing topicdb does not take the time for it
+
+    return _core.batch_of_rows(messages, False, np.array(serials, dtype=np.uint64))
