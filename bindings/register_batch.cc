@@ -131,7 +131,11 @@ py::object BatchOfRows(const py::iterable& rows, bool escapes,
 
 py::object BatchOfArrow(const py::object& source, const std::optional<SerialArray>& serials,
                         bool escapes) {
-  return NewBatch(ArrowCopies(source, escapes).messages(), serials);
+  const ArrowCopies copies(source, escapes);
+  if (copies.has_keys()) {
+    throw py::value_error("column 'key': the messages of a batch have no keys");
+  }
+  return NewBatch(copies.messages(), serials);
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ py::dict AsDict(const Schema& schema) {
   }
   py::dict result;
   result["shards"] = schema.shards;
+  result["shard_by"] = NameOf(schema.shard_by);
   result["layout"] = NameOf(schema.layout);
   result["timestamp_bytes"] = schema.timestamp_bytes;
   result["structures"] = schema.structures;
@@ -75,11 +76,16 @@ std::string ParseId(const std::optional<py::str>& id) {
   return text;
 }
 
-Receipt Append(Database& self, const std::vector<MessageView>& messages,
-               const OptionalText& durability, const std::optional<py::str>& id) {
+// Stores messages: `Copies` is RowCopies or ArrowCopies.
+template <typename Copies, typename Source>
+Receipt Append(Database& self, const Source& source, const OptionalText& durability, bool escapes,
+               const std::optional<py::str>& id, const py::object& key) {
+  const Copies copies(source, escapes);
+  const KeyCopies given(key);
+  const MessageKeys keys = copies.KeysWith(given);
   const auto wanted = ParseDurability(durability);
   const std::string name = ParseId(id);
-  return Unwrap(WithoutGil([&] { return self.Append(messages, wanted, name); }));
+  return Unwrap(WithoutGil([&] { return self.Append(copies.messages(), wanted, name, keys); }));
 }
 
 std::optional<Receipt> FindAppend(const Database& self, const py::str& id) {
@@ -88,31 +94,21 @@ std::optional<Receipt> FindAppend(const Database& self, const py::str& id) {
 }
 
 // Queues copies of the messages. The outcome comes to `completions`, with `token`.
-template <typename Copies>
-void AppendAsync(Database& self, std::shared_ptr<const Copies> copies,
-                 const OptionalText& durability, std::shared_ptr<Completions> completions,
-                 std::uint64_t token, const std::optional<py::str>& id) {
+template <typename Copies, typename Source>
+void AppendAsync(Database& self, const Source& source, const OptionalText& durability,
+                 std::shared_ptr<Completions> completions, std::uint64_t token, bool escapes,
+                 const std::optional<py::str>& id, const py::object& key) {
+  const auto copies = std::make_shared<const Copies>(source, escapes);
+  const KeyCopies given(key);
+  const MessageKeys keys = copies->KeysWith(given);
   const auto wanted = ParseDurability(durability);
   const std::string name = ParseId(id);
   auto done = [completions = std::move(completions), token](Result<Receipt> outcome) {
     completions->Add({token, std::move(outcome), {}});
   };
-  Check(WithoutGil(
-      [&] { return self.AppendAsync(copies->messages(), copies, wanted, std::move(done), name); }));
-}
-
-void AppendRowsAsync(Database& self, const py::iterable& rows, const OptionalText& durability,
-                     std::shared_ptr<Completions> completions, std::uint64_t token, bool escapes,
-                     const std::optional<py::str>& id) {
-  AppendAsync(self, std::make_shared<const RowCopies>(rows, escapes), durability,
-              std::move(completions), token, id);
-}
-
-void AppendArrowAsync(Database& self, const py::object& source, const OptionalText& durability,
-                      std::shared_ptr<Completions> completions, std::uint64_t token, bool escapes,
-                      const std::optional<py::str>& id) {
-  AppendAsync(self, std::make_shared<const ArrowCopies>(source, escapes), durability,
-              std::move(completions), token, id);
+  Check(WithoutGil([&] {
+    return self.AppendAsync(copies->messages(), copies, wanted, std::move(done), name, keys);
+  }));
 }
 
 Receipt Delete(Database& self, const py::str& filter, OptionalTime start, OptionalTime end,
@@ -131,18 +127,6 @@ std::unique_ptr<Transaction> Begin(Database& self, std::int64_t shard, OptionalN
   }
   options.durability = ParseDurability(durability);
   return Unwrap(WithoutGil([&] { return self.Begin(options); }));
-}
-
-Receipt AppendRows(Database& self, const py::iterable& rows, const OptionalText& durability,
-                   bool escapes, const std::optional<py::str>& id) {
-  const RowCopies copies(rows, escapes);
-  return Append(self, copies.messages(), durability, id);
-}
-
-Receipt AppendArrow(Database& self, const py::object& source, const OptionalText& durability,
-                    bool escapes, const std::optional<py::str>& id) {
-  const ArrowCopies copies(source, escapes);
-  return Append(self, copies.messages(), durability, id);
 }
 
 ScanOrder ParseScanOrder(const std::string& order) {
@@ -304,17 +288,18 @@ void RegisterDatabase(py::module_& module) {
       .def_property_readonly("schema", [](const Database& self) { return AsDict(self.schema()); })
       .def_property_readonly("closed", &Database::closed)
       .def_property_readonly("clock_ahead_us", &Database::clock_ahead)
-      .def("append_rows", &AppendRows, py::arg("rows"), py::arg("durability"),
-           py::arg("escapes") = false, py::arg("id") = py::none())
-      .def("append_arrow", &AppendArrow, py::arg("stream"), py::arg("durability"),
-           py::arg("escapes") = false, py::arg("id") = py::none())
+      .def("append_rows", &Append<RowCopies, py::iterable>, py::arg("rows"), py::arg("durability"),
+           py::arg("escapes") = false, py::arg("id") = py::none(), py::arg("key") = py::none())
+      .def("append_arrow", &Append<ArrowCopies, py::object>, py::arg("stream"),
+           py::arg("durability"), py::arg("escapes") = false, py::arg("id") = py::none(),
+           py::arg("key") = py::none())
       .def("find_append", &FindAppend, py::arg("id"))
-      .def("append_rows_async", &AppendRowsAsync, py::arg("rows"), py::arg("durability"),
-           py::arg("completions"), py::arg("token"), py::arg("escapes") = false,
-           py::arg("id") = py::none())
-      .def("append_arrow_async", &AppendArrowAsync, py::arg("stream"), py::arg("durability"),
-           py::arg("completions"), py::arg("token"), py::arg("escapes") = false,
-           py::arg("id") = py::none())
+      .def("append_rows_async", &AppendAsync<RowCopies, py::iterable>, py::arg("rows"),
+           py::arg("durability"), py::arg("completions"), py::arg("token"),
+           py::arg("escapes") = false, py::arg("id") = py::none(), py::arg("key") = py::none())
+      .def("append_arrow_async", &AppendAsync<ArrowCopies, py::object>, py::arg("stream"),
+           py::arg("durability"), py::arg("completions"), py::arg("token"),
+           py::arg("escapes") = false, py::arg("id") = py::none(), py::arg("key") = py::none())
       .def("delete", &Delete, py::arg("filter"), py::arg("start"), py::arg("end"),
            py::arg("durability"))
       .def("begin", &Begin, py::arg("shard"), py::arg("generation"), py::arg("durability"))

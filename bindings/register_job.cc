@@ -16,9 +16,11 @@ std::unique_ptr<StagedWriter> OpenWriter(const std::string& path, const std::str
 }
 
 template <typename Copies>
-void Append(StagedWriter& self, const py::object& source, bool escapes) {
+void Append(StagedWriter& self, const py::object& source, bool escapes, const py::object& key) {
   const Copies copies(source, escapes);
-  Check(WithoutGil([&] { return self.Append(copies.messages()); }));
+  const KeyCopies given(key);
+  const MessageKeys keys = copies.KeysWith(given);
+  Check(WithoutGil([&] { return self.Append(copies.messages(), keys); }));
 }
 
 StagedTask Finish(StagedWriter& self) {
@@ -40,8 +42,10 @@ void RegisterJob(py::module_& module) {
                            py::release_gil_before_calling_cpp_dtor())
       .def_static("open", &OpenWriter, py::arg("path"), py::arg("job"), py::kw_only(),
                   py::arg("memory_bytes_max"), py::arg("drop_malformed"))
-      .def("append_rows", &Append<RowCopies>, py::arg("rows"), py::arg("escapes") = false)
-      .def("append_arrow", &Append<ArrowCopies>, py::arg("stream"), py::arg("escapes") = false)
+      .def("append_rows", &Append<RowCopies>, py::arg("rows"), py::arg("escapes") = false,
+           py::arg("key") = py::none())
+      .def("append_arrow", &Append<ArrowCopies>, py::arg("stream"), py::arg("escapes") = false,
+           py::arg("key") = py::none())
       .def("finish", &Finish);
   module.def("commit_job", &Commit, py::arg("path"), py::arg("job"), py::arg("files"),
              py::kw_only(), py::arg("sequence"), py::arg("number"), py::arg("malformed"),

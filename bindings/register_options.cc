@@ -22,6 +22,12 @@ namespace {
 using Numbers = std::vector<std::int64_t>;
 using Type = py::class_<OpenOptions>;
 
+ShardBy ParseShardBy(const std::string& text) {
+  if (text == "topic") return ShardBy::kTopic;
+  if (text == "key") return ShardBy::kKey;
+  Raise(SchemaFault("shard_by: expected 'topic' or 'key', got '" + text + "'"));
+}
+
 bool ParseLearning(const std::string& learning) {
   if (learning == "adaptive" || learning == "base") return learning == "adaptive";
   throw py::value_error("learning: 'adaptive' or 'base', not '" + learning + "'");
@@ -46,6 +52,9 @@ void Define(Type& type, const char* name, void (*set)(OpenOptions&, Value)) {
 void DefineSchema(Type& type) {
   Define<std::int64_t>(type, "shards", [](OpenOptions& options, std::int64_t shards) {
     options.schema.shards = Unsigned(shards, "shards", &SchemaFault);
+  });
+  Define<const std::string&>(type, "shard_by", [](OpenOptions& options, const std::string& by) {
+    options.schema.shard_by = ParseShardBy(by);
   });
   Define<const std::string&>(type, "layout", [](OpenOptions& options, const std::string& layout) {
     options.schema.layout = ParseLayout(layout);

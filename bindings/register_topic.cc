@@ -1,6 +1,11 @@
 #include "convert/messages.h"
 #include "register.h"
 
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
 namespace topicdb::python {
 
 namespace py = pybind11;
@@ -13,12 +18,38 @@ std::string ValidTopic(const py::str& topic) {
   return text;
 }
 
+std::uint32_t CheckedShards(std::int64_t shards) {
+  if (shards >= 1 && shards <= kShardsMax) return static_cast<std::uint32_t>(shards);
+  throw py::value_error("shards: expected 1 to " + std::to_string(kShardsMax) + ", got " +
+                        std::to_string(shards));
+}
+
 std::uint32_t ShardOf(const py::str& topic, std::int64_t shards) {
-  if (shards < 1 || shards > kShardsMax) {
-    throw py::value_error("shards: expected 1 to " + std::to_string(kShardsMax) + ", got " +
-                          std::to_string(shards));
+  const std::uint32_t number = CheckedShards(shards);
+  return ShardOfTopic(ValidTopic(topic), number);
+}
+
+std::uint32_t ShardOfAny(const std::variant<py::str, py::bytes>& key, std::int64_t shards) {
+  const py::object object = std::visit([](const auto& one) { return py::object(one); }, key);
+  const KeyCopies copies(object);
+  const MessageKeys keys = copies.keys();
+  Check(CheckKey(keys.all));
+  return ShardOfKey(*keys.all, CheckedShards(shards));
+}
+
+// Returns the key of each message as bytes or None.
+py::list KeyColumn(const py::object& key, std::size_t messages) {
+  const KeyCopies copies(key);
+  const MessageKeys keys = copies.keys();
+  Check(keys.CheckCount(messages));
+  Check(CheckKey(keys.all));
+  py::list column;
+  for (std::size_t row = 0; row < messages; ++row) {
+    const std::optional<std::string_view> one = keys.Of(row);
+    Check(CheckKey(one).WithContext("row " + std::to_string(row)));
+    column.append(one.has_value() ? py::object(py::bytes(one->data(), one->size())) : py::none());
   }
-  return ShardOfTopic(ValidTopic(topic), static_cast<std::uint32_t>(shards));
+  return column;
 }
 
 bool TopicMatches(const py::str& filter, const py::str& topic) {
@@ -49,6 +80,9 @@ void RegisterTopic(py::module_& module) {
              "Whether a topic matches a topic filter, by the rules of MQTT 5.");
   module.def("shard_of", &ShardOf, py::arg("topic"), py::arg("shards"),
              "The shard of a topic: crc32(topic) % shards.");
+  module.def("shard_of_key", &ShardOfAny, py::arg("key"), py::arg("shards"),
+             "The shard of a key, which is text or bytes: crc32(key) % shards.");
+  module.def("key_column", &KeyColumn, py::arg("key"), py::arg("messages"));
 }
 
 }  // namespace topicdb::python

@@ -101,6 +101,7 @@ void ArrowCopies::ReadStream(const py::object& source) {
   }
   CheckStream(error, stream);
   const ArrowMessages reader = Unwrap(ArrowMessages::Make(schema));
+  if (reader.has_keys()) keys_.emplace();  // there may be no batch
   while (true) {
     Owned<ArrowArray> array;
     {
@@ -118,15 +119,29 @@ void ArrowCopies::ReadArray(const py::object& source) {
   const py::tuple capsules = source.attr("__arrow_c_array__")();
   const auto* schema = PointerOf<ArrowSchema>(capsules[0], "arrow_schema");
   const auto* array = PointerOf<ArrowArray>(capsules[1], "arrow_array");
-  Take(Unwrap(ArrowMessages::Make(*schema)), *array);
+  const ArrowMessages reader = Unwrap(ArrowMessages::Make(*schema));
+  if (reader.has_keys()) keys_.emplace();
+  Take(reader, *array);
+}
+
+MessageKeys ArrowCopies::KeysWith(const KeyCopies& given) const {
+  MessageKeys keys = given.keys();
+  if (!keys_.has_value()) return keys;
+  if (keys.given()) {
+    throw py::value_error(
+        "key: the messages have a column 'key', too: give the column or the argument, not both");
+  }
+  keys.each = MessageKeys::Each(*keys_);
+  return keys;
 }
 
 void ArrowCopies::Take(const ArrowMessages& reader, const ArrowArray& array) {
   const std::size_t first = messages_.size();
-  Check(reader.Append(array, first, &messages_));
+  Check(reader.Append(array, first, &messages_, keys_.has_value() ? &*keys_ : nullptr));
   std::size_t size = 0;
   for (std::size_t i = first; i < messages_.size(); ++i) {
     size += messages_[i].topic.size() + messages_[i].value.size();
+    if (keys_.has_value()) size += (*keys_)[i].value_or(std::string_view()).size();
   }
   char* block = blocks_.emplace_back(size + 1).data();
   const auto keep = [&](std::string_view bytes) {
@@ -138,6 +153,7 @@ void ArrowCopies::Take(const ArrowMessages& reader, const ArrowArray& array) {
   for (std::size_t i = first; i < messages_.size(); ++i) {
     messages_[i].topic = keep(messages_[i].topic);
     messages_[i].value = keep(messages_[i].value);
+    if (keys_.has_value() && (*keys_)[i].has_value()) (*keys_)[i] = keep(*(*keys_)[i]);
   }
 }
 

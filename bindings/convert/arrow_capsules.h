@@ -5,9 +5,12 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "convert/envelopes.h"
+#include "convert/messages.h"
 #include "topicdb/arrow.h"
 
 namespace topicdb::python {
@@ -31,6 +34,10 @@ class ArrowCopies {
   // TypeError or ValueError with the number of the row. REQUIRES: the GIL
   ArrowCopies(const pybind11::object& source, bool escapes);
   const std::vector<MessageView>& messages() const { return messages_; }
+  bool has_keys() const { return keys_.has_value(); }
+  // Returns the keys of the column 'key', if there is one, together with those that are given
+  // beside it.
+  MessageKeys KeysWith(const KeyCopies& given) const;
 
  private:
   void ReadStream(const pybind11::object& source);
@@ -40,6 +47,7 @@ class ArrowCopies {
 
   std::deque<std::vector<char>> blocks_;
   std::vector<MessageView> messages_;
+  std::optional<std::vector<std::optional<std::string_view>>> keys_;
   EscapedValues escaped_;
 };
 

@@ -52,6 +52,25 @@ std::int64_t TimestampOf(py::handle object, std::size_t number) {
   return value;
 }
 
+// Returns a copy of a key, or nothing if the object is neither text nor bytes. `row` is for errors;
+// absent: the key is that of all messages.
+std::optional<std::string_view> KeyOf(py::handle key, std::optional<std::size_t> row,
+                                      KeptBytes* copies) {
+  if (PyBytes_Check(key.ptr())) {
+    return copies->Keep(PyBytes_AS_STRING(key.ptr()),
+                        static_cast<std::size_t>(PyBytes_GET_SIZE(key.ptr())));
+  }
+  if (!PyUnicode_Check(key.ptr())) return std::nullopt;
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(key.ptr(), &size);
+  if (text == nullptr) {
+    PyErr_Clear();
+    const std::string where = row.has_value() ? "row " + std::to_string(*row) + ": " : "";
+    Raise(InvalidArgument(where + "key: it has lone surrogates, so it is no valid UTF-8"));
+  }
+  return copies->Keep(text, static_cast<std::size_t>(size));
+}
+
 // The items of a row, which is a tuple or list of three.
 struct RowItems {
   py::object topic;
@@ -87,13 +106,39 @@ std::string TopicText(const py::str& text, const char* what) {
   Raise(NoUtf8(what));
 }
 
+KeyCopies::KeyCopies(const py::object& key) {
+  if (key.is_none()) return;
+  all_ = KeyOf(key, std::nullopt, &bytes_);
+  if (all_.has_value()) return;
+  if (!py::isinstance<py::iterable>(key)) {
+    throw py::type_error(
+        "key: expected str, bytes, or an iterable of a key for each message, got " + TypeName(key));
+  }
+  each_.emplace();
+  for (const py::handle item : py::reinterpret_borrow<py::iterable>(key)) {
+    const std::size_t row = each_->size();
+    const auto one = item.is_none() ? std::nullopt : KeyOf(item, row, &bytes_);
+    if (!one.has_value() && !item.is_none()) {
+      BadRow(PyExc_TypeError, row, "key: expected str, bytes or None, got " + TypeName(item));
+    }
+    each_->push_back(one);
+  }
+}
+
+MessageKeys KeyCopies::keys() const {
+  MessageKeys keys;
+  keys.all = all_;
+  if (each_.has_value()) keys.each = MessageKeys::Each(*each_);
+  return keys;
+}
+
 RowCopies::RowCopies(const py::iterable& rows, bool escapes) {
   std::size_t number = 0;
   for (const py::handle row : rows) Add(row, number++);
   if (escapes) escaped_.Apply(messages_);
 }
 
-std::string_view RowCopies::Keep(const char* bytes, std::size_t size) {
+std::string_view KeptBytes::Keep(const char* bytes, std::size_t size) {
   if (blocks_.empty() || blocks_.back().capacity() - blocks_.back().size() < size) {
     blocks_.emplace_back().reserve(std::max(size, kBlockBytes));
   }
@@ -115,11 +160,11 @@ void RowCopies::Add(py::handle row, std::size_t number) {
     PyErr_Clear();
     Raise(NoUtf8("row " + std::to_string(number) + ": topic"));
   }
-  message.topic = Keep(topic, static_cast<std::size_t>(size));
+  message.topic = bytes_.Keep(topic, static_cast<std::size_t>(size));
   message.timestamp = TimestampOf(items.timestamp, number);
   if (PyBytes_Check(items.value.ptr())) {
-    message.value = Keep(PyBytes_AS_STRING(items.value.ptr()),
-                         static_cast<std::size_t>(PyBytes_GET_SIZE(items.value.ptr())));
+    message.value = bytes_.Keep(PyBytes_AS_STRING(items.value.ptr()),
+                                static_cast<std::size_t>(PyBytes_GET_SIZE(items.value.ptr())));
   } else {
     Py_buffer buffer;
     if (PyUnicode_Check(items.value.ptr()) ||
@@ -130,7 +175,7 @@ void RowCopies::Add(py::handle row, std::size_t number) {
                  TypeName(items.value) + " (text: encode it first)");
     }
     message.value =
-        Keep(static_cast<const char*>(buffer.buf), static_cast<std::size_t>(buffer.len));
+        bytes_.Keep(static_cast<const char*>(buffer.buf), static_cast<std::size_t>(buffer.len));
     PyBuffer_Release(&buffer);
   }
   messages_.push_back(message);

@@ -5,7 +5,9 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convert/envelopes.h"
@@ -23,6 +25,35 @@ void Configure(pybind11::type message_type, pybind11::type property_message_type
 // begins with `what`.
 std::string TopicText(const pybind11::str& text, const char* what);
 
+// Keeps copies of bytes, which are never moved. Not thread-safe.
+class KeptBytes {
+ public:
+  // Returns a copy of the bytes, which lives as long as this.
+  std::string_view Keep(const char* bytes, std::size_t size);
+
+ private:
+  std::deque<std::string> blocks_;  // never moved once filled
+};
+
+// Keeps copies of the keys that Python gives with messages. They refer to no Python object, as with
+// RowCopies. Immutable once made.
+class KeyCopies {
+ public:
+  // `key` is None, one key, or an iterable with a key or None for each message. A key is text or
+  // bytes. Throws TypeError or ValueError. REQUIRES: the GIL
+  explicit KeyCopies(const pybind11::object& key);
+  KeyCopies(const KeyCopies&) = delete;
+  KeyCopies& operator=(const KeyCopies&) = delete;
+
+  // Returns the keys, which are valid as long as this.
+  MessageKeys keys() const;
+
+ private:
+  KeptBytes bytes_;
+  std::optional<std::string_view> all_;
+  std::optional<std::vector<std::optional<std::string_view>>> each_;
+};
+
 // Keeps copies of the rows that Python gives. They refer to no Python object, so the caller may
 // release the GIL and destroy them without it. No other thread can change the bytes while they are
 // checksummed and written. Immutable once made.
@@ -32,14 +63,14 @@ class RowCopies {
   // TypeError, ValueError or TopicError with the number of the row. REQUIRES: the GIL
   RowCopies(const pybind11::iterable& rows, bool escapes);
   const std::vector<MessageView>& messages() const { return messages_; }
+  // Returns the given keys. Rows have none of their own.
+  MessageKeys KeysWith(const KeyCopies& given) const { return given.keys(); }
 
  private:
   // Adds a row. `number` is for the messages of errors.
   void Add(pybind11::handle row, std::size_t number);
-  // Returns a copy of the bytes, which lives as long as this.
-  std::string_view Keep(const char* bytes, std::size_t size);
 
-  std::deque<std::string> blocks_;  // never moved once filled
+  KeptBytes bytes_;
   std::vector<MessageView> messages_;
   EscapedValues escaped_;
 };

@@ -34,6 +34,7 @@ from topicdb.results import (
 )
 from topicdb.types import (
     CommitKnown,
+    Keys,
     Message,
     Page,
     Properties,
@@ -130,6 +131,8 @@ def check_topic(topic: str, /) -> None: ...
 def check_filter(filter: str, /) -> None: ...
 def topic_matches(filter: str, topic: str, /) -> bool: ...
 def shard_of(topic: str, shards: int, /) -> int: ...
+def shard_of_key(key: str | bytes, shards: int, /) -> int: ...
+def key_column(key: Keys, messages: int) -> list[bytes | None]: ...
 
 @final
 class ArrowSchema:
@@ -362,8 +365,12 @@ class StagedWriter:
     def open(
         path: str, job: str, *, memory_bytes_max: int, drop_malformed: bool
     ) -> StagedWriter: ...
-    def append_rows(self, rows: Iterable[Any], escapes: bool = False) -> None: ...
-    def append_arrow(self, stream: object, escapes: bool = False) -> None: ...
+    def append_rows(
+        self, rows: Iterable[Any], escapes: bool = False, key: Keys | None = None
+    ) -> None: ...
+    def append_arrow(
+        self, stream: object, escapes: bool = False, key: Keys | None = None
+    ) -> None: ...
     def finish(self) -> Staged: ...
 
 def commit_job(
@@ -471,6 +478,7 @@ class OpenOptions:
 
     def __init__(self) -> None: ...
     shards: int
+    shard_by: str
     layout: str
     timestamp_bytes: int
     structures: Sequence[str]
@@ -512,6 +520,7 @@ class Database:
         durability: str | None,
         escapes: bool = False,
         id: str | None = None,
+        key: Keys | None = None,
     ) -> Receipt: ...
     def append_arrow(
         self,
@@ -519,6 +528,7 @@ class Database:
         durability: str | None,
         escapes: bool = False,
         id: str | None = None,
+        key: Keys | None = None,
     ) -> Receipt: ...
     def find_append(self, id: str) -> Receipt | None: ...
     def append_rows_async(
@@ -529,6 +539,7 @@ class Database:
         token: int,
         escapes: bool = False,
         id: str | None = None,
+        key: Keys | None = None,
     ) -> None: ...
     def append_arrow_async(
         self,
@@ -538,6 +549,7 @@ class Database:
         token: int,
         escapes: bool = False,
         id: str | None = None,
+        key: Keys | None = None,
     ) -> None: ...
     def delete(
         self, filter: str, start: int | None, end: int | None, durability: str | None

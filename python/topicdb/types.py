@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -15,6 +16,11 @@ Durability: TypeAlias = Literal["none", "os", "disk"]
 # What is known of a commit for whose end nobody has waited; see ``topicdb.CommitTimeoutError``.
 CommitKnown: TypeAlias = Literal["not stored", "unknown", "stored"]
 BytesLike: TypeAlias = "bytes | bytearray | memoryview"
+# Text or bytes that decide the shard of a message, in a database that shards by key. Text stands
+# for its UTF-8.
+Key: TypeAlias = "str | bytes"
+# One key for all messages of a call, or one for each of them (None: it has none).
+Keys: TypeAlias = "Key | Iterable[Key | None]"
 # A message to be stored: topic, timestamp (None: assigned at commit) and value.
 Row: TypeAlias = "tuple[str, TimeLike | None, BytesLike]"
 

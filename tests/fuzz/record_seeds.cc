@@ -43,6 +43,9 @@ void WriteFiles(Seeds* seeds) {
   descriptor.schema.retention = {{"debug/#", 1h}};
   seeds->Write(FuzzRecord::kDescriptor,
                EncodeDescriptor(descriptor).substr(kDescriptorHeaderBytes));
+  descriptor.schema.shard_by = ShardBy::kKey;
+  seeds->Write(FuzzRecord::kDescriptor,
+               EncodeDescriptor(descriptor).substr(kDescriptorHeaderBytes));
   const auto rules =
       RetentionRules::Make({{"debug/#", 5us, 7, 1us, 0}, {"state/+", 0us, 0, 0us, 3}}).value();
   seeds->WriteChecked(FuzzRecord::kRetention, EncodeRetention(rules));

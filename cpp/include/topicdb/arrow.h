@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "topicdb/arrow_abi.h"
@@ -39,20 +40,24 @@ void ExportStream(std::shared_ptr<Scan> scan, const PageLimits& limits, ValueFor
 struct ArrowBytesType;
 
 // Turns Arrow data into messages for Database::Append. Finds columns by name: topic (strings),
-// timestamp (a timestamp of any unit with a zone, or int64 µs; null: assigned at commit) and value
-// (binary or strings). Strings and binary may be in any of Arrow's encodings: plain, large, views,
-// fixed size, dictionaries, run ends. Refuses other columns, and nulls in topic and value.
-// Immutable once made, so threads may call Append at the same time for different `out`.
+// timestamp (a timestamp of any unit with a zone, or int64 µs; null: assigned at commit), value
+// (binary or strings) and key (the same; null: none). Strings and binary may be in any of Arrow's
+// encodings: plain, large, views, fixed size, dictionaries, run ends. Refuses other columns, and
+// nulls in topic and value. Immutable once made, so threads may call Append at the same time for
+// different `out`.
 class ArrowMessages {
  public:
   // Copies what it needs of the schema, and neither keeps nor releases the schema. Returns
   // kInvalidArgument with the name of the column, the type it should have and the type it has.
   static Result<ArrowMessages> Make(const ArrowSchema& schema);
 
-  // Adds views of the array's messages to `out`. The views live as long as the array. Returns
-  // kInvalidArgument with the number of the row, counted from `first_row`.
-  Status Append(const ArrowArray& array, std::size_t first_row,
-                std::vector<MessageView>* out) const;
+  // Returns whether there is a column of keys.
+  bool has_keys() const { return key_.has_value(); }
+  // Adds views of the array's messages to `out`, and those of their keys to `keys` if there is such
+  // a column. The views live as long as the array. Returns kInvalidArgument with the number of the
+  // row, counted from `first_row`.
+  Status Append(const ArrowArray& array, std::size_t first_row, std::vector<MessageView>* out,
+                std::vector<std::optional<std::string_view>>* keys) const;
 
  private:
   // Where a column of strings is in an array, and how it encodes its rows.
@@ -67,8 +72,13 @@ class ArrowMessages {
     std::int64_t divide = 1;
   };
 
+  // Adds the keys of the array's messages to `keys`.
+  Status AppendKeys(const ArrowArray& array, std::size_t first_row,
+                    std::vector<std::optional<std::string_view>>* keys) const;
+
   Column topic_;
   Column value_;
+  std::optional<Column> key_;            // absent: no message has a key
   std::optional<TimeColumn> timestamp_;  // absent: every timestamp is assigned at commit
   std::size_t columns_ = 0;
 };

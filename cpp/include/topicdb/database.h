@@ -94,20 +94,25 @@ class Database {
   // If `id` is not empty, each shard remembers the append together with its messages, until
   // kAppendIdsMax later appends with ids have followed. Whoever repeats the append with the same id
   // stores nothing where it is stored already, and gets the serials of the first append. Returns
-  // kInvalidArgument, which names the id, if the id was used for other messages.
+  // kInvalidArgument, which names the id, if the id was used for other messages or keys.
+  //
+  // `keys` decide the shards of messages if the database shards by key. Returns kSchema if there
+  // are keys and it does not.
   Result<Receipt> Append(std::span<const MessageView> messages,
                          std::optional<Durability> durability = std::nullopt,
-                         std::string_view id = {});
+                         std::string_view id = {}, const MessageKeys& keys = {});
 
   // Like Append, but returns once the messages are queued. They gather with other commits
   // (CommitOptions). Waits while a queue is full.
   //
   // Calls `done` with the outcome from another thread, or from this one if `messages` is empty.
-  // `done` must not block or throw. `owner` must keep the bytes of the messages alive. If this
-  // returns an error, nothing was queued and `done` is not called.
+  // `done` must not block or throw. `owner` must keep the bytes of the messages alive; those of the
+  // keys are needed during the call only. If this returns an error, nothing was queued and `done`
+  // is not called.
   Status AppendAsync(std::span<const MessageView> messages, std::shared_ptr<const void> owner,
                      std::optional<Durability> durability,
-                     std::function<void(Result<Receipt>)> done, std::string_view id = {});
+                     std::function<void(Result<Receipt>)> done, std::string_view id = {},
+                     const MessageKeys& keys = {});
   // Returns what the open shards know of the append with this id: its serials in them, and the
   // number of messages in the whole append. Absent if no open shard knows it. Returns kReadOnly
   // from a read-only handle, because only a writer knows.

@@ -55,9 +55,9 @@ class StagedWriter {
   StagedWriter(const StagedWriter&) = delete;
   StagedWriter& operator=(const StagedWriter&) = delete;
 
-  // Copies the messages. Returns the errors of Database::Append, and has staged none of `messages`
-  // then. After kStorage the writer is of no use any more.
-  Status Append(std::span<const MessageView> messages);
+  // Copies the messages. `keys` are as in Database::Append. Returns the errors of that, and has
+  // staged none of `messages` then. After kStorage the writer is of no use any more.
+  Status Append(std::span<const MessageView> messages, const MessageKeys& keys = {});
   // Makes everything that was appended durable, and returns what the task has staged. No messages
   // can be appended after that.
   Result<StagedTask> Finish();

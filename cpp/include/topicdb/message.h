@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "topicdb/byte_buffer.h"
 #include "topicdb/options.h"
+#include "topicdb/status.h"
 #include "topicdb/types/numbers.h"
 
 namespace topicdb {
@@ -30,6 +32,30 @@ struct MessageView {
   std::int64_t timestamp;  // µs since the epoch, 0 <= t < 2^63, or kAssignTimestamp
   std::string_view value;
 };
+
+// The keys of messages on their way in. In a database that shards by key, a message is stored in
+// the shard of its key, and a message without a key in the shard of its topic. Keys are not stored.
+// The caller must keep their bytes alive during the call.
+struct MessageKeys {
+  using Each = std::span<const std::optional<std::string_view>>;
+
+  // The key that every message has. Not given together with `each`.
+  std::optional<std::string_view> all;
+  // The key of each message, in the order of the messages.
+  std::optional<Each> each;
+
+  // Returns whether keys are given, even if no message has one.
+  bool given() const { return all.has_value() || each.has_value(); }
+  // Returns kInvalidArgument if there are more or fewer keys than messages.
+  Status CheckCount(std::size_t messages) const;
+  // Returns the key of message number `row`, or nothing if it has none.
+  std::optional<std::string_view> Of(std::size_t row) const {
+    return each.has_value() ? (*each)[row] : all;
+  }
+};
+
+// Returns kInvalidArgument if the key is empty.
+Status CheckKey(std::optional<std::string_view> key);
 
 // The place of a message among those that were committed to a shard: the commit, and the number of
 // the message in it.

@@ -11,8 +11,9 @@
 
 namespace topicdb {
 
-// The version of everything on disk; docs/format.md describes it. A reader refuses a larger number.
-inline constexpr std::uint16_t kFormatVersion = 1;
+// The newest version of the format on disk, which docs/format.md describes. A reader refuses a
+// larger number. A database has the smallest version that its schema needs.
+inline constexpr std::uint16_t kFormatVersion = 2;
 
 // What a commit survives. DO NOT CHANGE THESE VALUES: bindings and files use them.
 enum class Durability : std::uint8_t {
@@ -29,6 +30,15 @@ enum class LayoutKind : std::uint8_t {
 
 // Returns "columnar" or "skipstream".
 const char* NameOf(LayoutKind layout);
+
+// What decides in which shard a message is stored. DO NOT CHANGE THESE VALUES: they are on disk.
+enum class ShardBy : std::uint8_t {
+  kTopic = 1,  // the topic, so that all messages of a topic are in one shard
+  kKey = 2,    // the key that comes with the message, or the topic if none does
+};
+
+// Returns "topic" or "key".
+const char* NameOf(ShardBy shard_by);
 
 // Topics that share a retention. See Schema::retention, and Database::Maintain for what is dropped.
 struct RetentionClass {
@@ -51,9 +61,10 @@ struct RetentionClass {
 
 // What is fixed when the database is created. Only the retention may change later.
 struct Schema {
-  // Each shard is a RocksDB of its own with one writer. A topic lives in shard crc32(topic) %
-  // shards.
+  // Each shard is a RocksDB of its own with one writer. An append stores a message in shard
+  // crc32(topic or key) % shards, as shard_by says.
   std::uint32_t shards = 1;
+  ShardBy shard_by = ShardBy::kTopic;
   LayoutKind layout = LayoutKind::kColumnar;
   // Width of a timestamp in keys: 8, or 0 for a pure map of topics. With 0, every timestamp is 0.
   std::uint32_t timestamp_bytes = 8;
@@ -77,6 +88,7 @@ inline constexpr std::uint32_t kShardsMax = 1024;
 // for the default if the database is created.
 struct SchemaRequest {
   std::optional<std::uint32_t> shards;
+  std::optional<ShardBy> shard_by;
   std::optional<LayoutKind> layout;
   std::optional<std::uint32_t> timestamp_bytes;
   std::optional<std::vector<std::string>> structures;

@@ -23,9 +23,13 @@ inline bool IsReservedTopic(std::string_view topic) { return topic.starts_with(k
 // Returns kTopic with the reason if it is not.
 Status CheckTopic(std::string_view topic);
 
-// Returns the shard of a topic: CRC-32 (ISO-HDLC, as zlib and Spark SQL compute it) modulo
-// `shards`. REQUIRES: shards > 0
-std::uint32_t ShardOfTopic(std::string_view topic, std::uint32_t shards);
+// Returns the shard of a key, which may be any bytes: CRC-32 (ISO-HDLC, as zlib and Spark SQL
+// compute it) modulo `shards`. REQUIRES: shards > 0
+std::uint32_t ShardOfKey(std::string_view key, std::uint32_t shards);
+// Returns the shard of a topic, which is that of a key with the same bytes. REQUIRES: shards > 0
+inline std::uint32_t ShardOfTopic(std::string_view topic, std::uint32_t shards) {
+  return ShardOfKey(topic, shards);
+}
 
 // Calls visit(level) for each level of a topic or filter, which is the text between slashes. Levels
 // may be empty.

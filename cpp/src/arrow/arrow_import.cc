@@ -61,6 +61,7 @@ Result<ArrowMessages> ArrowMessages::Make(const ArrowSchema& schema) {
     const std::string name = child.name == nullptr ? "" : child.name;
     const std::string_view format = child.format;
     const bool duplicate = (name == "topic" && has_topic) || (name == "value" && has_value) ||
+                           (name == "key" && result.key_.has_value()) ||
                            (name == "timestamp" && result.timestamp_.has_value());
     if (duplicate) return InvalidArgument("column '" + name + "' is there twice");
     if (name == "topic") {
@@ -75,6 +76,11 @@ Result<ArrowMessages> ArrowMessages::Make(const ArrowSchema& schema) {
         return WrongType(name, "binary or strings, in any of Arrow's encodings", child);
       }
       has_value = true;
+    } else if (name == "key") {
+      result.key_ = Column{i, BytesTypeOf(child)};
+      if (result.key_->type == nullptr) {
+        return WrongType(name, "strings or binary, in any of Arrow's encodings", child);
+      }
     } else if (name == "timestamp") {
       TimeColumn column;
       column.index = i;
@@ -85,7 +91,7 @@ Result<ArrowMessages> ArrowMessages::Make(const ArrowSchema& schema) {
       result.timestamp_ = column;
     } else {
       return InvalidArgument("column '" + name +
-                             "' is unknown: expected topic, timestamp and value");
+                             "' is unknown: expected topic, timestamp, value and key");
     }
   }
   if (!has_topic) return InvalidArgument("column 'topic' is missing");
@@ -93,8 +99,28 @@ Result<ArrowMessages> ArrowMessages::Make(const ArrowSchema& schema) {
   return result;
 }
 
+Status ArrowMessages::AppendKeys(const ArrowArray& array, std::size_t first_row,
+                                 std::vector<std::optional<std::string_view>>* keys) const {
+  TOPICDB_ASSIGN_OR_RETURN(ArrowBytesReader reader,
+                           ArrowBytesReader::Make(*key_->type, *array.children[key_->index]));
+  const auto base = static_cast<std::size_t>(array.offset);
+  const auto length = static_cast<std::size_t>(array.length);
+  if (base + length > reader.length()) {
+    return InvalidArgument("an Arrow array has more rows than its keys");
+  }
+  std::optional<std::string_view> key;
+  for (std::size_t row = 0; row < length; ++row) {
+    if (const char* why = reader.Read(base + row, &key)) {
+      return InvalidArgument("row " + std::to_string(first_row + row) + ": key: " + why);
+    }
+    keys->push_back(key);
+  }
+  return Status::Ok();
+}
+
 Status ArrowMessages::Append(const ArrowArray& array, std::size_t first_row,
-                             std::vector<MessageView>* out) const {
+                             std::vector<MessageView>* out,
+                             std::vector<std::optional<std::string_view>>* keys) const {
   if (array.n_children < 0 || static_cast<std::size_t>(array.n_children) != columns_ ||
       array.children == nullptr) {
     return InvalidArgument("an Arrow array does not have the columns of its schema");
@@ -145,7 +171,7 @@ Status ArrowMessages::Append(const ArrowArray& array, std::size_t first_row,
     }
     out->push_back(message);
   }
-  return Status::Ok();
+  return key_.has_value() ? AppendKeys(array, first_row, keys) : Status::Ok();
 }
 
 }  // namespace topicdb

@@ -8,10 +8,26 @@
 
 namespace topicdb {
 
-AppendDigest DigestOf(std::span<const MessageView> messages) {
+namespace {
+
+// docs/format.md, "Digest". It stands before a key, where the size of a topic would stand
+// otherwise.
+constexpr std::uint64_t kKeyMark = ~std::uint64_t{0};
+
+}  // namespace
+
+AppendDigest DigestOf(std::span<const MessageView> messages, const MessageKeys& keys) {
   Hasher128 hasher;
   std::string numbers;
-  for (const MessageView& message : messages) {
+  for (std::size_t row = 0; row < messages.size(); ++row) {
+    const MessageView& message = messages[row];
+    if (const auto key = keys.Of(row)) {
+      numbers.clear();
+      AppendLittle<std::uint64_t>(&numbers, kKeyMark);
+      AppendLittle<std::uint64_t>(&numbers, key->size());
+      hasher.Add(numbers);
+      hasher.Add(*key);
+    }
     numbers.clear();
     AppendLittle<std::uint64_t>(&numbers, message.topic.size());
     AppendLittle<std::uint64_t>(&numbers, message.value.size());

@@ -26,10 +26,11 @@ namespace topicdb {
 inline constexpr std::size_t kAppendIdsMax = 65'536;
 inline constexpr std::size_t kAppendIdBytesMax = 255;
 
-// A digest of the messages of an append in their order: topics, timestamps as they were given, and
-// values.
+// A digest of the messages of an append in their order: topics, timestamps as they were given,
+// values, and keys, since messages with other keys are stored in other shards.
+// REQUIRES (DigestOf): keys.each, if given, has one for each message
 using AppendDigest = std::array<std::uint8_t, 16>;
-AppendDigest DigestOf(std::span<const MessageView> messages);
+AppendDigest DigestOf(std::span<const MessageView> messages, const MessageKeys& keys = {});
 
 // Returns kInvalidArgument if the id is empty or too long.
 Status CheckAppendId(std::string_view id);

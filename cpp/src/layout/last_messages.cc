@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "base/bytes/hash.h"
@@ -74,7 +75,7 @@ LastMessages::Number LastMessages::Offer(std::string_view topic, const MessageRa
     Offer(slot - 1, rank, value);
     return slot - 1;
   }
-  entries_.push_back({Copy(topic), Copy(value), rank});
+  entries_.push_back({Copy(topic), Copy(value), rank, shard_});
   hashes_.push_back(hash);
   capacities_.push_back(value.size());
   slot = static_cast<Number>(entries_.size());
@@ -83,8 +84,10 @@ LastMessages::Number LastMessages::Offer(std::string_view topic, const MessageRa
 
 void LastMessages::Offer(Number number, const MessageRank& rank, std::string_view value) {
   Entry& entry = entries_[number];
-  if (rank <= entry.rank) return;
+  if (std::tie(rank.timestamp, shard_) < std::tie(entry.rank.timestamp, entry.shard)) return;
+  if (shard_ == entry.shard && rank <= entry.rank) return;
   entry.rank = rank;
+  entry.shard = shard_;
   if (value.empty()) {
     entry.value.remove_suffix(entry.value.size());  // keeps its memory for the next value
     return;
@@ -98,6 +101,12 @@ void LastMessages::Offer(Number number, const MessageRank& rank, std::string_vie
   char* const place = const_cast<char*>(entry.value.data());
   std::memcpy(place, value.data(), value.size());
   entry.value = {place, value.size()};
+}
+
+LastMessages::Bound LastMessages::BoundOf(Number number) const {
+  const Entry& entry = entries_[number];
+  if (entry.shard == shard_) return {entry.rank.timestamp, entry.rank.serial};
+  return {entry.rank.timestamp, entry.shard > shard_ ? kLastSerial : kNoSerial};
 }
 
 std::optional<LastMessages::Number> LastMessages::Find(std::string_view topic) const {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "commit/shard_choice.h"
 #include "store/database/database_impl.h"
 #include "store/transaction/transaction_impl.h"
 #include "topicdb/database.h"
@@ -13,12 +14,16 @@ namespace {
 // An append is one write in memory before it is one on disk, so its size is limited.
 constexpr std::size_t kAppendBytesMax = std::size_t{1} << 30;
 
-// Checks all messages; the error names the row.
-Status CheckMessages(std::span<const MessageView> messages, std::uint32_t timestamp_bytes) {
+// Checks all messages and their keys; the error names the row.
+Status CheckMessages(std::span<const MessageView> messages, const MessageKeys& keys,
+                     const ShardEnvironment& environment) {
+  const Schema& schema = environment.schema;
+  TOPICDB_RETURN_IF_ERROR(CheckKeys(keys, messages.size(), schema, environment.database_path));
   std::size_t bytes = 0;
   for (std::size_t row = 0; row < messages.size(); ++row) {
-    TOPICDB_RETURN_IF_ERROR(CheckMessage(messages[row], timestamp_bytes, TopicUse::kPublic)
-                                .WithContext("row " + std::to_string(row)));
+    Status status = CheckMessage(messages[row], schema.timestamp_bytes, TopicUse::kPublic);
+    if (status.ok() && keys.each.has_value()) status = CheckKey(keys.Of(row));
+    TOPICDB_RETURN_IF_ERROR(status.WithContext("row " + std::to_string(row)));
     bytes += messages[row].topic.size() + messages[row].value.size();
   }
   if (bytes <= kAppendBytesMax) return Status::Ok();
@@ -31,17 +36,22 @@ struct Part {
   std::shared_ptr<Shard> shard;
   std::span<const MessageView> messages;  // those of the caller, or `chosen`
   std::vector<MessageView> chosen;
+  std::size_t first_row = 0;  // the number of its first message in the append
   std::size_t bytes = 0;
 };
 
-// Divides messages by shard. Returns kReadOnly or kMissingShard, which name a topic, if its shard
-// is not open here.
+// Divides messages by shard. Returns kReadOnly or kMissingShard, which name a message, if its shard
+// is not open here. REQUIRES: CheckMessages has returned OK
 Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
-                                       std::span<const MessageView> messages) {
+                                       std::span<const MessageView> messages,
+                                       const MessageKeys& keys) {
   const std::uint32_t shards = impl.environment().schema.shards;
+  const ShardChoice choice(impl.environment().schema, keys);
   std::vector<Part> by_shard(shards);
-  for (const MessageView& message : messages) {
-    Part& part = by_shard[shards == 1 ? 0 : ShardOfTopic(message.topic, shards)];
+  for (std::size_t row = 0; row < messages.size(); ++row) {
+    const MessageView& message = messages[row];
+    Part& part = by_shard[shards == 1 ? 0 : choice.ShardOf(row, message.topic)];
+    if (part.bytes == 0) part.first_row = row;
     if (shards > 1) part.chosen.push_back(message);
     part.bytes += sizeof(MessageView) + message.topic.size() + message.value.size();
   }
@@ -52,9 +62,9 @@ Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
     if (part.messages.empty()) continue;
     Result<std::shared_ptr<Shard>> shard = impl.shards().Find(index);
     if (!shard.ok()) {
-      return Status(shard.status().code(), "topic '" + std::string(part.messages.front().topic) +
-                                               "': " + shard.status().message() +
-                                               "; nothing was stored");
+      const std::string_view topic = part.messages.front().topic;
+      return Status(shard.status().code(), choice.Describe(part.first_row, topic) + ": " +
+                                               shard.status().message() + "; nothing was stored");
     }
     part.shard = std::move(*shard);
     parts.push_back(std::move(part));
@@ -74,20 +84,29 @@ Status CheckId(const DatabaseImpl& impl, const AppendId& append) {
 }
 
 // Returns nothing if there is no id.
-std::optional<AppendId> MakeAppendId(std::string_view id, std::span<const MessageView> messages) {
+std::optional<AppendId> MakeAppendId(std::string_view id, std::span<const MessageView> messages,
+                                     const MessageKeys& keys) {
   if (id.empty()) return std::nullopt;
-  return AppendId{std::string(id), DigestOf(messages), messages.size()};
+  return AppendId{std::string(id), DigestOf(messages, keys), messages.size()};
 }
 
-Result<std::vector<Part>> PrepareAppend(const DatabaseImpl& impl,
-                                        std::span<const MessageView> messages,
-                                        const std::optional<AppendId>& id) {
+// An append that may be stored.
+struct PreparedAppend {
+  std::optional<AppendId> id;
+  std::vector<Part> parts;
+};
+
+Result<PreparedAppend> PrepareAppend(const DatabaseImpl& impl,
+                                     std::span<const MessageView> messages, const MessageKeys& keys,
+                                     std::string_view id) {
   TOPICDB_RETURN_IF_ERROR(impl.shards().CheckMayWrite());
-  TOPICDB_RETURN_IF_ERROR(CheckMessages(messages, impl.environment().schema.timestamp_bytes));
-  TOPICDB_ASSIGN_OR_RETURN(std::vector<Part> parts, SplitByShard(impl, messages));
-  if (id.has_value()) TOPICDB_RETURN_IF_ERROR(CheckId(impl, *id));
+  TOPICDB_RETURN_IF_ERROR(CheckMessages(messages, keys, impl.environment()));
+  PreparedAppend append;
+  TOPICDB_ASSIGN_OR_RETURN(append.parts, SplitByShard(impl, messages, keys));
+  append.id = MakeAppendId(id, messages, keys);
+  if (append.id.has_value()) TOPICDB_RETURN_IF_ERROR(CheckId(impl, *append.id));
   if (!messages.empty()) TOPICDB_RETURN_IF_ERROR(impl.upkeep().CheckQuota());
-  return parts;
+  return append;
 }
 
 // Adds to the error of one shard which shards have stored their messages.
@@ -194,11 +213,12 @@ Status CheckDelete(const Filter& filter, const TimeRange& range, TopicUse use) {
 }
 
 Result<Receipt> Database::Append(std::span<const MessageView> messages,
-                                 std::optional<Durability> durability, std::string_view id) {
+                                 std::optional<Durability> durability, std::string_view id,
+                                 const MessageKeys& keys) {
   TOPICDB_ENTER(impl_);
-  const std::optional<AppendId> append_id = MakeAppendId(id, messages);
-  TOPICDB_ASSIGN_OR_RETURN(const std::vector<Part> parts,
-                           PrepareAppend(*impl_, messages, append_id));
+  TOPICDB_ASSIGN_OR_RETURN(const PreparedAppend append, PrepareAppend(*impl_, messages, keys, id));
+  const std::optional<AppendId>& append_id = append.id;
+  const std::vector<Part>& parts = append.parts;
   Receipt receipt;
   receipt.count = messages.size();
   receipt.durability = durability.value_or(impl_->default_durability());
@@ -237,11 +257,13 @@ Result<std::optional<Receipt>> Database::FindAppend(std::string_view id) const {
 Status Database::AppendAsync(std::span<const MessageView> messages,
                              std::shared_ptr<const void> owner,
                              std::optional<Durability> durability,
-                             std::function<void(Result<Receipt>)> done, std::string_view id) {
+                             std::function<void(Result<Receipt>)> done, std::string_view id,
+                             const MessageKeys& keys) {
   TOPICDB_ENTER(impl_);
   auto append = std::make_shared<AsyncAppend>();
-  append->id = MakeAppendId(id, messages);
-  TOPICDB_ASSIGN_OR_RETURN(append->parts, PrepareAppend(*impl_, messages, append->id));
+  TOPICDB_ASSIGN_OR_RETURN(PreparedAppend prepared, PrepareAppend(*impl_, messages, keys, id));
+  append->id = std::move(prepared.id);
+  append->parts = std::move(prepared.parts);
   append->owner = std::move(owner);
   append->receipt.count = messages.size();
   append->receipt.durability = durability.value_or(impl_->default_durability());

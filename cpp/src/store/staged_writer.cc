@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <tuple>
@@ -13,6 +15,7 @@
 #include "base/file/files.h"
 #include "base/thread/fork_guard.h"
 #include "base/thread/mutex.h"
+#include "commit/shard_choice.h"
 #include "layout/layout.h"
 #include "rocks/pages_file.h"
 #include "store/catalog/database_hold.h"
@@ -47,16 +50,17 @@ std::string Hex(std::uint64_t number) {
 
 class StagedWriter::Impl {
  public:
-  Impl(std::string directory, FoundDatabase database, std::unique_ptr<SharedFileLock> hold,
-       const StageOptions& options)
-      : hold_(std::move(hold)),
+  Impl(std::string path, std::string directory, FoundDatabase database,
+       std::unique_ptr<SharedFileLock> hold, const StageOptions& options)
+      : path_(std::move(path)),
+        hold_(std::move(hold)),
         directory_(std::move(directory)),
         descriptor_(std::move(database.descriptor)),
         rules_(std::move(database.rules)),
         options_(options),
         attempt_(Hex(Random())),
         learned_({descriptor_.schema.thresholds, true, OpenOptions().streams_max}),
-        topics_(kTopicCacheBytes) {
+        known_(descriptor_.schema.shard_by == ShardBy::kTopic ? 1U : descriptor_.schema.shards) {
     if (!learned_.Restore({kRootNode, kNoNode, NodeKind::kWord, false, {}}).ok()) std::abort();
     edit_.emplace(learned_);
     for (const std::string& hint : descriptor_.schema.structures) {
@@ -77,14 +81,18 @@ class StagedWriter::Impl {
 
   bool forked() const { return fork_guard_.Forked(); }
 
-  Status Append(std::span<const MessageView> messages) TOPICDB_EXCLUDES(mutex_) {
+  Status Append(std::span<const MessageView> messages, const MessageKeys& keys)
+      TOPICDB_EXCLUDES(mutex_) {
     TOPICDB_RETURN_IF_ERROR(CheckNotForked());
     const MutexLock lock(mutex_);
     TOPICDB_RETURN_IF_ERROR(broken_);
+    TOPICDB_RETURN_IF_ERROR(CheckKeys(keys, messages.size(), descriptor_.schema, path_));
+    const ShardChoice choice(descriptor_.schema, keys);
     std::set<std::size_t> malformed;
     for (std::size_t i = 0; i < messages.size(); ++i) {
-      const Status status =
+      Status status =
           CheckMessage(messages[i], descriptor_.schema.timestamp_bytes, TopicUse::kPublic);
+      if (status.ok() && keys.each.has_value()) status = CheckKey(keys.Of(i));
       if (status.ok()) continue;
       if (!options_.drop_malformed) {
         return status.WithContext("row " + std::to_string(i));
@@ -93,7 +101,7 @@ class StagedWriter::Impl {
     }
     for (std::size_t i = 0; i < messages.size(); ++i) {
       if (malformed.contains(i)) continue;
-      broken_ = Add(messages[i]);
+      broken_ = Add(messages[i], choice, i);
       TOPICDB_RETURN_IF_ERROR(broken_);
     }
     task_.malformed += malformed.size();
@@ -146,6 +154,12 @@ class StagedWriter::Impl {
     TopicMark given;
     TopicMark assigned;
   };
+  // Topics that were seen before, and their routes by the indexes of the topics.
+  struct KnownTopics {
+    explicit KnownTopics(std::size_t bytes_max) : topics(bytes_max) {}
+    TopicCache topics;
+    std::vector<Route> routes;
+  };
 
   // Callers must check this before they take the mutex: in a forked child it may be locked for
   // ever.
@@ -154,11 +168,15 @@ class StagedWriter::Impl {
     return Forked("this staged writer was opened before this process was forked: open one here");
   }
 
-  Status Add(const MessageView& message) {
+  // Adds message number `row` of an append.
+  Status Add(const MessageView& message, const ShardChoice& choice, std::size_t row) {
+    std::optional<std::uint32_t> shard;  // else it is that of the topic
+    if (known_.size() > 1) shard = choice.ShardOf(row, message.topic);
+    KnownTopics& known = KnownIn(shard.value_or(0));
     const std::uint64_t hash = TopicCache::HashOf(message.topic);
-    const TopicCache::Topic* topic = topics_.Find(message.topic, hash);
-    if (topic == nullptr) topic = AddTopic(message.topic, hash);
-    Route& route = routes_[topics_.IndexOf(*topic)];
+    const TopicCache::Topic* topic = known.topics.Find(message.topic, hash);
+    if (topic == nullptr) topic = AddTopic(message.topic, hash, shard, &known);
+    Route& route = known.routes[known.topics.IndexOf(*topic)];
     const bool has_time = descriptor_.schema.timestamp_bytes != 0;
     const bool assigns = has_time && message.timestamp == kAssignTimestamp;
     Buffer& buffer = assigns ? route.part->assigned : route.part->given;
@@ -187,19 +205,28 @@ class StagedWriter::Impl {
     return memory_ < options_.memory_bytes_max ? Status::Ok() : WriteLargest();
   }
 
-  // Adds a topic to the cache. `stream` of the cached topic is its stream in learned_ and edit_, by
-  // which StageBlock groups topics.
-  const TopicCache::Topic* AddTopic(std::string_view text, std::uint64_t hash) {
-    const std::uint32_t shards = descriptor_.schema.shards;
-    const std::uint32_t shard = shards == 1 ? 0 : ShardOfTopic(text, shards);
+  // Returns the topics that are known in item `index` of known_, and makes the item if need be.
+  KnownTopics& KnownIn(std::uint32_t index) {
+    std::unique_ptr<KnownTopics>& known = known_[index];
+    if (known == nullptr) known = std::make_unique<KnownTopics>(kTopicCacheBytes / known_.size());
+    return *known;
+  }
+
+  // Adds a topic to `known`. Its messages go to `shard`, or to the shard of the topic if that is
+  // absent. `stream` of the cached topic is its stream in learned_ and edit_, by which StageBlock
+  // groups topics.
+  const TopicCache::Topic* AddTopic(std::string_view text, std::uint64_t hash,
+                                    std::optional<std::uint32_t> shard, KnownTopics* known) {
+    const std::uint32_t index = shard.value_or(ShardOfTopic(text, descriptor_.schema.shards));
     const RetentionClassId retention_class = rules_.ClassOf(text);
-    Part& part = parts_[{shard, retention_class}];
-    part.staged.shard = shard;
+    Part& part = parts_[{index, retention_class}];
+    part.staged.shard = index;
     part.staged.retention_class = retention_class;
     const StreamId group = edit_->Resolve(text, &varying_);
-    const TopicCache::Topic* topic = topics_.Add(text, hash, retention_class, group);
-    routes_.resize(topics_.IndexOf(*topic));  // to none if the cache was full, and forgot all
-    routes_.push_back({&part, {}, {}});
+    const TopicCache::Topic* topic = known->topics.Add(text, hash, retention_class, group);
+    // The routes go, too, if the cache was full and has forgotten all topics.
+    known->routes.resize(known->topics.IndexOf(*topic));
+    known->routes.push_back({&part, {}, {}});
     return topic;
   }
 
@@ -245,6 +272,7 @@ class StagedWriter::Impl {
     return Status::Ok();
   }
 
+  const std::string path_;                      // of the database
   const std::unique_ptr<SharedFileLock> hold_;  // of the database; may be null
   const std::string directory_;
   const Descriptor descriptor_;
@@ -255,8 +283,9 @@ class StagedWriter::Impl {
   Mutex mutex_;            // guards all below
   StructureTrie learned_;  // empty: what is learned is in the edit
   std::optional<StructureEdit> edit_;
-  TopicCache topics_;
-  std::vector<Route> routes_;  // of the topics in topics_, by their index
+  // One item; by shard if the database shards by key, where a topic has a route in each shard. An
+  // item is null until it is needed.
+  std::vector<std::unique_ptr<KnownTopics>> known_;
   std::map<std::pair<std::uint32_t, RetentionClassId>, Part> parts_;  // by shard and class
   std::vector<std::string> files_;                                    // that were made
   std::vector<std::string_view> varying_;
@@ -281,12 +310,13 @@ Result<std::unique_ptr<StagedWriter>> StagedWriter::Open(const std::string& path
   TOPICDB_ASSIGN_OR_RETURN(FoundDatabase found, FindDatabase(path));
   TOPICDB_ASSIGN_OR_RETURN(auto hold, HoldDatabase(path, HolderKind::kWriter));
   TOPICDB_ASSIGN_OR_RETURN(std::string directory, MakeJobDirectory(path, job));
-  return std::unique_ptr<StagedWriter>(new StagedWriter(
-      std::make_unique<Impl>(std::move(directory), std::move(found), std::move(hold), options)));
+  auto impl = std::make_unique<Impl>(path, std::move(directory), std::move(found), std::move(hold),
+                                     options);
+  return std::unique_ptr<StagedWriter>(new StagedWriter(std::move(impl)));
 }
 
-Status StagedWriter::Append(std::span<const MessageView> messages) {
-  return impl_->Append(messages);
+Status StagedWriter::Append(std::span<const MessageView> messages, const MessageKeys& keys) {
+  return impl_->Append(messages, keys);
 }
 
 Result<StagedTask> StagedWriter::Finish() { return impl_->Finish(); }

@@ -70,8 +70,8 @@ Status CheckTopic(std::string_view topic) {
   return Status::Ok();
 }
 
-std::uint32_t ShardOfTopic(std::string_view topic, std::uint32_t shards) {
-  return shards == 1 ? 0 : Crc32(topic) % shards;
+std::uint32_t ShardOfKey(std::string_view key, std::uint32_t shards) {
+  return shards == 1 ? 0 : Crc32(key) % shards;
 }
 
 }  // namespace topicdb

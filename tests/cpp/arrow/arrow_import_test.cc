@@ -2,18 +2,25 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string_view>
+#include <vector>
+
 #include "topicdb/message.h"
 
 namespace topicdb {
 namespace {
 
-// A record batch with the columns topic, timestamp and value, and three rows.
+using Keys = std::vector<std::optional<std::string_view>>;
+
+// A record batch with the columns topic, timestamp and value, and three rows. A column of keys is
+// prepared, but not a part of it.
 class ImportedBatch {
  public:
   ImportedBatch() {
-    const char* const names[] = {"topic", "timestamp", "value"};
-    const char* const formats[] = {"u", "tsu:UTC", "z"};
-    for (std::size_t i = 0; i < 3; ++i) {
+    const char* const names[] = {"topic", "timestamp", "value", "key"};
+    const char* const formats[] = {"u", "tsu:UTC", "z", "u"};
+    for (std::size_t i = 0; i < kColumns; ++i) {
       schemas_[i].name = names[i];
       schemas_[i].format = formats[i];
       schema_pointers_[i] = &schemas_[i];
@@ -27,6 +34,8 @@ class ImportedBatch {
     buffers_[1][1] = times_;
     buffers_[2][1] = offsets_;
     buffers_[2][2] = "xyz";
+    buffers_[3][1] = offsets_;
+    buffers_[3][2] = "klm";
     schema_.format = "+s";
     schema_.n_children = 3;
     schema_.children = schema_pointers_;
@@ -51,9 +60,14 @@ class ImportedBatch {
     arrays_[i].null_count = -1;  // nobody has counted the nulls
   }
 
-  Status Import(std::vector<MessageView>* out, std::size_t first_row = 0) {
+  // Makes the column of keys a part of the batch.
+  void AddKeys() { array_.n_children = schema_.n_children = kColumns; }
+
+  Status Import(std::vector<MessageView>* out, std::size_t first_row = 0, Keys* keys = nullptr) {
     TOPICDB_ASSIGN_OR_RETURN(const ArrowMessages messages, ArrowMessages::Make(schema_));
-    return messages.Append(array_, first_row, out);
+    EXPECT_EQ(messages.has_keys(), schema_.n_children == kColumns);
+    Keys found;
+    return messages.Append(array_, first_row, out, keys == nullptr ? &found : keys);
   }
   std::string Refusal(std::size_t first_row = 0) {
     std::vector<MessageView> out;
@@ -63,15 +77,17 @@ class ImportedBatch {
   }
 
  private:
+  static constexpr std::int64_t kColumns = 4;
+
   std::int32_t offsets_[4] = {0, 1, 2, 3};
   std::int64_t times_[3] = {10, 20, 30};
-  const void* buffers_[3][3] = {};
+  const void* buffers_[kColumns][3] = {};
   const void* no_nulls_ = nullptr;
-  ArrowSchema schemas_[3] = {};
-  ArrowSchema* schema_pointers_[3] = {};
+  ArrowSchema schemas_[kColumns] = {};
+  ArrowSchema* schema_pointers_[kColumns] = {};
   ArrowSchema schema_ = {};
-  ArrowArray arrays_[3] = {};
-  ArrowArray* array_pointers_[3] = {};
+  ArrowArray arrays_[kColumns] = {};
+  ArrowArray* array_pointers_[kColumns] = {};
   ArrowArray array_ = {};
 };
 
@@ -83,6 +99,39 @@ TEST(ArrowImport, RowsAreViewsOfTheColumns) {
   EXPECT_EQ(out[1].topic, "b");
   EXPECT_EQ(out[1].timestamp, 20);
   EXPECT_EQ(out[1].value, "y");
+}
+
+TEST(ArrowImport, KeysAreViewsOfTheirColumnAndMayBeNull) {
+  ImportedBatch batch;
+  batch.AddKeys();
+  constexpr std::uint8_t kFirstAndLast = 0b101;
+  batch.SetValidity(3, &kFirstAndLast);
+  std::vector<MessageView> out;
+  Keys keys;
+  ASSERT_TRUE(batch.Import(&out, 0, &keys).ok());
+  EXPECT_EQ(out.size(), 3U);
+  EXPECT_EQ(keys, (Keys{"k", std::nullopt, "m"}));
+  batch.array().offset = 1;
+  batch.array().length = 2;
+  keys.clear();
+  ASSERT_TRUE(batch.Import(&out, 0, &keys).ok());
+  EXPECT_EQ(keys, (Keys{std::nullopt, "m"}));
+}
+
+TEST(ArrowImport, AColumnOfKeysHasTextOrBytesAndAllRows) {
+  ImportedBatch batch;
+  batch.AddKeys();
+  batch.column(3).length = 2;
+  EXPECT_NE(batch.Refusal().find("more rows than its keys"), std::string::npos);
+  batch.column_schema(3).format = "z";
+  batch.column(3).length = 3;
+  std::vector<MessageView> out;
+  EXPECT_TRUE(batch.Import(&out).ok());
+  batch.column_schema(3).format = "l";
+  EXPECT_NE(batch.Refusal().find("column 'key': expected strings or binary"), std::string::npos);
+  batch.column_schema(3).format = "u";
+  batch.column_schema(3).name = "value";
+  EXPECT_NE(batch.Refusal().find("twice"), std::string::npos);
 }
 
 TEST(ArrowImport, OffsetsOfTheBatchAndOfItsColumnsAddUp) {

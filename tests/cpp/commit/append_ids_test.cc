@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
 namespace topicdb {
 namespace {
 
@@ -37,6 +42,32 @@ TEST(AppendIds, TheDigestIsOfTopicsTimesAndValuesInTheirOrder) {
       {{"a", 1, "x"}, {"b", kAssignTimestamp, "z"}},
   };
   for (const auto& other : others) EXPECT_NE(DigestOf(other), digest);
+}
+
+TEST(AppendIds, TheDigestIsOfKeysToo) {
+  const std::vector<MessageView> messages{{"a", 1, "x"}, {"b", 2, "y"}};
+  using Each = std::vector<std::optional<std::string_view>>;
+  const auto digest_of = [&](const Each& each) {
+    MessageKeys keys;
+    keys.each = MessageKeys::Each(each);
+    return DigestOf(messages, keys);
+  };
+  MessageKeys all;
+  all.all = "k";
+  EXPECT_EQ(DigestOf(messages, all), digest_of({"k", "k"}));
+  EXPECT_EQ(DigestOf(messages), digest_of({std::nullopt, std::nullopt}));
+  const std::vector<Each> different{
+      {std::nullopt, std::nullopt},
+      {"k", std::nullopt},
+      {std::nullopt, "k"},
+      {"k", "k"},
+      {"a", "b"},
+      {"k", "l"},
+      {"ka", "k"},
+  };
+  std::set<AppendDigest> digests;
+  for (const Each& each : different) digests.insert(digest_of(each));
+  EXPECT_EQ(digests.size(), different.size());
 }
 
 // Databases store digests, so the digest of the same messages must stay the same for ever.

@@ -48,6 +48,33 @@ TEST(LastMessages, TimeThenCommitThenPlaceDecide) {
   EXPECT_EQ(found.entry(number).value, "newer");
 }
 
+TEST(LastMessages, OfEqualTimesThatOfTheGreatestShardIsTheNewest) {
+  for (const bool ascending : {true, false}) {
+    LastMessages found;
+    for (int i = 0; i < 3; ++i) {
+      const auto shard = static_cast<std::uint32_t>(ascending ? i : 2 - i);
+      found.EnterShard(shard);
+      // The commits of the lower shards have the greater serials.
+      found.Offer("t", {5, Serial{10 - shard}, 0}, std::to_string(shard));
+      found.Offer("t", {5, Serial{9 - shard}, 1}, "an earlier commit of the shard");
+      found.Offer("u", {7 - shard, Serial{1}, 0}, std::to_string(shard));
+    }
+    EXPECT_EQ(found.entry(found.Find("t").value()).value, "2");
+    EXPECT_EQ(found.entry(found.Find("u").value()).value, "0") << "the time goes first";
+  }
+}
+
+TEST(LastMessages, ABoundSaysWhatAnotherShardCanHaveThatIsNewer) {
+  LastMessages found;
+  found.EnterShard(1);
+  const auto number = found.Offer("t", {5, Serial{8}, 3}, "value");
+  EXPECT_EQ(found.BoundOf(number), LastMessages::Bound(5, Serial{8}));
+  found.EnterShard(0);
+  EXPECT_EQ(found.BoundOf(number), LastMessages::Bound(5, kLastSerial));
+  found.EnterShard(2);
+  EXPECT_EQ(found.BoundOf(number), LastMessages::Bound(5, kNoSerial));
+}
+
 TEST(LastMessages, KeepsValuesOfAllSizesWhateverIsOfferedAfterThem) {
   std::mt19937_64 random(1);
   LastMessages found;

@@ -28,7 +28,16 @@ enum Field : std::uint8_t {
   kStructure = 6,  // one field for each hint, in order
   kThreshold = 7,  // one field for each, in order
   kRetention = 8,  // one field for each class, in order
+  kShardBy = 9,    // only if messages are not sharded by topic
 };
+
+// The format version of a database that is sharded by topic. Older versions of TopicDB read it, and
+// refuse the version of any other database.
+constexpr std::uint16_t kVersionOfTopics = 1;
+
+std::uint16_t VersionOf(const Schema& schema) {
+  return schema.shard_by == ShardBy::kTopic ? kVersionOfTopics : kFormatVersion;
+}
 
 void AppendField(std::string* body, Field field, std::string_view content) {
   body->push_back(static_cast<char>(field));
@@ -87,6 +96,9 @@ bool ReadField(std::uint8_t field, std::string_view content, Descriptor* out) {
     case kRetention:
       schema.retention.push_back(ReadRetention(content, &ok));
       return ok;
+    case kShardBy:
+      schema.shard_by = static_cast<ShardBy>(ReadNumber(content, &ok));
+      return ok;
     default:
       return false;
   }
@@ -96,6 +108,9 @@ Status CheckSchema(const Schema& schema) {
   if (schema.shards < 1 || schema.shards > kShardsMax) {
     return SchemaFault("shards: expected 1 to " + std::to_string(kShardsMax) + ", got " +
                        std::to_string(schema.shards));
+  }
+  if (schema.shard_by != ShardBy::kTopic && schema.shard_by != ShardBy::kKey) {
+    return SchemaFault("shard_by: neither 'topic' nor 'key'");
   }
   if (schema.layout != LayoutKind::kSkipstream && schema.layout != LayoutKind::kColumnar) {
     return SchemaFault("layout: unknown layout");
@@ -192,6 +207,9 @@ std::string EncodeDescriptor(const Descriptor& descriptor) {
   AppendNumberField(&body, kShards, schema.shards);
   AppendNumberField(&body, kLayout, static_cast<std::uint64_t>(schema.layout));
   AppendNumberField(&body, kTimestampBytes, schema.timestamp_bytes);
+  if (schema.shard_by != ShardBy::kTopic) {
+    AppendNumberField(&body, kShardBy, static_cast<std::uint64_t>(schema.shard_by));
+  }
   for (const std::string& hint : schema.structures) AppendField(&body, kStructure, hint);
   for (const std::uint32_t threshold : schema.thresholds) {
     AppendNumberField(&body, kThreshold, threshold);
@@ -203,7 +221,7 @@ std::string EncodeDescriptor(const Descriptor& descriptor) {
     AppendField(&body, kRetention, content);
   }
   std::string bytes(kMagic);
-  AppendLittle<std::uint16_t>(&bytes, kFormatVersion);
+  AppendLittle<std::uint16_t>(&bytes, VersionOf(schema));
   AppendLittle<std::uint16_t>(&bytes, 0);
   AppendLittle<std::uint32_t>(&bytes, static_cast<std::uint32_t>(body.size()));
   AppendLittle<std::uint32_t>(&bytes, Crc32(body, Crc32(bytes)));
@@ -223,9 +241,9 @@ Result<Descriptor> DecodeDescriptor(std::string_view bytes, const std::string& p
   const bool intact = body.size() == body_size &&
                       Crc32(body, Crc32(bytes.substr(0, kHeaderBytes - sizeof(crc)))) == crc;
   if (!intact) return Corruption(path + " is damaged (checksum)");
-  if (version != kFormatVersion) {
+  if (version < kVersionOfTopics || version > kFormatVersion) {
     return SchemaFault(path + " has format " + std::to_string(version) +
-                       ", this TopicDB reads format " + std::to_string(kFormatVersion) +
+                       ", this TopicDB reads formats up to " + std::to_string(kFormatVersion) +
                        ": open it with the newer TopicDB that wrote it");
   }
   Descriptor descriptor;
@@ -240,6 +258,9 @@ Result<Descriptor> DecodeDescriptor(std::string_view bytes, const std::string& p
   }
   const Status status = CheckSchema(descriptor.schema);
   if (!status.ok()) return Corruption(path + ": " + status.message());
+  if (version < VersionOf(descriptor.schema)) {
+    return Corruption(path + ": format " + std::to_string(version) + " has no such schema");
+  }
   return descriptor;
 }
 
@@ -247,6 +268,7 @@ Result<Descriptor> MakeDescriptor(const SchemaRequest& request) {
   Descriptor descriptor;
   Schema& schema = descriptor.schema;
   schema.shards = request.shards.value_or(schema.shards);
+  schema.shard_by = request.shard_by.value_or(schema.shard_by);
   schema.timestamp_bytes = request.timestamp_bytes.value_or(schema.timestamp_bytes);
   if (schema.timestamp_bytes == 0) schema.layout = LayoutKind::kSkipstream;  // a map needs it
   schema.layout = request.layout.value_or(schema.layout);
@@ -267,11 +289,14 @@ const char* NameOf(LayoutKind layout) {
   return layout == LayoutKind::kColumnar ? "columnar" : "skipstream";
 }
 
+const char* NameOf(ShardBy shard_by) { return shard_by == ShardBy::kTopic ? "topic" : "key"; }
+
 namespace {
 
-std::string Quoted(LayoutKind layout) {
+template <typename Choice>
+std::string Quoted(Choice choice) {
   std::string text = "'";
-  text.append(NameOf(layout)).append("'");
+  text.append(NameOf(choice)).append("'");
   return text;
 }
 
@@ -281,6 +306,9 @@ Status CheckAgreement(const SchemaRequest& request, const Schema& stored, const 
   if (request.shards && *request.shards != stored.shards) {
     return Disagreement(path, "shards", std::to_string(*request.shards),
                         std::to_string(stored.shards));
+  }
+  if (request.shard_by && *request.shard_by != stored.shard_by) {
+    return Disagreement(path, "shard_by", Quoted(*request.shard_by), Quoted(stored.shard_by));
   }
   if (request.layout && *request.layout != stored.layout) {
     return Disagreement(path, "layout", Quoted(*request.layout), Quoted(stored.layout));

@@ -31,9 +31,9 @@ class MissingShards {
   bool Has(std::uint32_t shard) const { return reasons_.contains(shard); }
   // Returns the errors by shard.
   const std::map<std::uint32_t, Status>& reasons() const { return reasons_; }
-  // Returns the part of these shards in which messages may be that any of the filters matches.
-  // `shards` is how many the database has.
-  MissingShards For(const std::vector<Filter>& filters, std::uint32_t shards) const;
+  // Returns the part of these shards in which messages may be that any of the filters matches: all,
+  // unless there is no filter. A transaction may have written any topic to any shard.
+  MissingShards For(const std::vector<Filter>& filters) const;
   // Returns this shard alone, or none if it is not missing.
   MissingShards Only(std::uint32_t shard) const;
   // Returns kMissingShard, which names the database, the shards and the first reason, and ends in

@@ -29,6 +29,7 @@ void LastSource::CloseReader() {
 Result<bool> LastSource::Gather(std::size_t examined_max) {
   for (; next_target_ < targets_.size(); ++next_target_) {
     const StreamTarget& target = targets_[next_target_];
+    found_.EnterShard(target.slab->id().shard);
     if (reader_ == nullptr) reader_ = OpenLastReader(target, range_, &found_);
     const auto outcome = reader_->Read(examined_max);
     if (!outcome.ok()) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 
 #include "base/bytes/coding.h"
 #include "base/bytes/crc32.h"
@@ -38,15 +39,59 @@ TEST(Descriptor, EveryDamagedByteIsCorruption) {
   });
 }
 
-TEST(Descriptor, ANewerFormatIsNamed) {
-  std::string bytes = EncodeDescriptor(ExampleDescriptor());
-  bytes[8] = 2;
+// Returns the bytes of a descriptor with another format version.
+std::string WithVersion(const Descriptor& descriptor, int version) {
+  std::string bytes = EncodeDescriptor(descriptor);
+  bytes[8] = static_cast<char>(version);
   std::string crc;
   AppendLittle<std::uint32_t>(&crc, Crc32(bytes.substr(20), Crc32(bytes.substr(0, 16))));
-  bytes.replace(16, 4, crc);
-  const Status status = DecodeDescriptor(bytes, "f").status();
+  return bytes.replace(16, 4, crc);
+}
+
+TEST(Descriptor, ANewerFormatIsNamed) {
+  for (const int version : {0, 3, 9}) {
+    const Status status = DecodeDescriptor(WithVersion(ExampleDescriptor(), version), "f").status();
+    EXPECT_EQ(status.code(), Code::kSchema);
+    EXPECT_NE(status.message().find("format " + std::to_string(version)), std::string::npos);
+  }
+}
+
+// Versions of TopicDB that know no keys open databases that are sharded by topic, and say of the
+// others that they are too new.
+TEST(Descriptor, OnlyShardingByKeyNeedsTheNewFormat) {
+  Descriptor descriptor = ExampleDescriptor();
+  EXPECT_EQ(EncodeDescriptor(descriptor)[8], 1);
+  EXPECT_TRUE(DecodeDescriptor(WithVersion(descriptor, 2), "f").ok());
+  descriptor.schema.shard_by = ShardBy::kKey;
+  const std::string bytes = EncodeDescriptor(descriptor);
+  EXPECT_EQ(bytes[8], 2);
+  const auto decoded = DecodeDescriptor(bytes, "f");
+  ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+  EXPECT_EQ(decoded->schema, descriptor.schema);
+  EXPECT_EQ(DecodeDescriptor(WithVersion(descriptor, 1), "f").status().code(), Code::kCorruption);
+}
+
+TEST(Descriptor, AnUnknownWayToShardIsCorruption) {
+  Descriptor descriptor = ExampleDescriptor();
+  for (const int way : {0, 3, 200}) {
+    descriptor.schema.shard_by = static_cast<ShardBy>(way);
+    EXPECT_EQ(DecodeDescriptor(EncodeDescriptor(descriptor), "f").status().code(),
+              Code::kCorruption);
+  }
+}
+
+TEST(Descriptor, AnotherWayToShardThanTheStoredOneIsRefused) {
+  SchemaRequest request;
+  Schema stored;
+  EXPECT_TRUE(CheckAgreement(request, stored, "/db").ok());
+  request.shard_by = ShardBy::kTopic;
+  EXPECT_TRUE(CheckAgreement(request, stored, "/db").ok());
+  request.shard_by = ShardBy::kKey;
+  EXPECT_EQ(MakeDescriptor(request)->schema.shard_by, ShardBy::kKey);
+  const Status status = CheckAgreement(request, stored, "/db");
   EXPECT_EQ(status.code(), Code::kSchema);
-  EXPECT_NE(status.message().find("format 2"), std::string::npos);
+  EXPECT_EQ(status.message().rfind("shard_by: 'key' was asked for, but /db has 'topic'", 0), 0U)
+      << status.message();
 }
 
 TEST(Descriptor, ImpossibleSchemasAreRefused) {

@@ -43,8 +43,7 @@ LastFinder::Bound LastFinder::NewestOf(const Extent& extent) const {
 }
 
 bool LastFinder::IsNewer(Number number, const Bound& bound) const {
-  const MessageRank& rank = found_->entry(number).rank;
-  return Bound(rank.timestamp, rank.serial) > bound;
+  return found_->BoundOf(number) > bound;
 }
 
 bool LastFinder::HasNewerTopic(const Block& block) const {
@@ -208,9 +207,9 @@ Status LastFinder::VisitTopic(ListWalk* walk, StreamId stream, std::string_view 
     walk->complete = false;  // all of its messages here are deleted, masked or out of the range
     return Status::Ok();
   }
-  const MessageRank& rank = found_->entry(*number).rank;
-  walk->oldest = {std::min(walk->oldest.first, rank.timestamp),
-                  std::min(walk->oldest.second, rank.serial)};
+  const Bound known = found_->BoundOf(*number);
+  walk->oldest = {std::min(walk->oldest.first, known.first),
+                  std::min(walk->oldest.second, known.second)};
   if (!was_known && in_order) walk->added.push_back({stream, *number});
   return Status::Ok();
 }

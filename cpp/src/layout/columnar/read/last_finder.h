@@ -37,8 +37,7 @@ class LastFinder : public LastReader {
 
  private:
   using Number = LastMessages::Number;
-  // Timestamp and serial of a message, or bounds of them.
-  using Bound = std::pair<std::int64_t, Serial>;
+  using Bound = LastMessages::Bound;
   // A topic of this slab with a known message.
   struct Known {
     StreamId stream;

@@ -61,7 +61,7 @@ struct StagedMessages {
 // One commit to a shard, and its outcome. The caller owns it, or gives it to the queue
 // (Shard::CommitAsync). While the commit is under way, only the committer may use it.
 struct ShardCommit : QueuedCommit {
-  std::span<const MessageView> messages;   // valid, and of topics that live in this shard
+  std::span<const MessageView> messages;   // valid, and of this shard
   TransactionOps* transaction = nullptr;   // optional, borrowed
   const StagedMessages* staged = nullptr;  // instead of both, borrowed
   const AppendId* id = nullptr;            // optional, borrowed

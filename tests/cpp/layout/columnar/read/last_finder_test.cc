@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <random>
+#include <string>
+#include <utility>
 
 #include "base/bytes/coding.h"
 #include "base/bytes/crc32.h"
@@ -113,6 +118,47 @@ TEST_P(LastFinderTest, FindsTheNewestWhateverTheOrder) {
   ExpectAll(slab);
   slab.SealAll(SealScope::kClosed);
   ExpectAll(slab);
+}
+
+// Several shards have messages of the same topics. Commits of one shard say nothing of those of
+// another, so their serials must not decide what is passed by.
+TEST_P(LastFinderTest, OfEqualTimesThatOfTheGreatestShardCounts) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
+  constexpr std::size_t kSlabs = 3;
+  ColumnarSlab slabs[kSlabs];
+  for (std::size_t shard = 0; shard < kSlabs; ++shard) {
+    const int commits = 1 + static_cast<int>(random() % 12);
+    for (int commit = 0; commit < commits; ++commit) {
+      slabs[shard].Write(Messages(30, 20, 0, 3, &random));
+      if (random() % 2 == 0) slabs[shard].Seal(SealScope::kFresh);
+    }
+    if (random() % 2 == 0) slabs[shard].SealAll(SealScope::kClosed);
+  }
+  std::size_t order[kSlabs] = {0, 1, 2};
+  do {
+    LastMessages found;
+    std::map<std::string, std::pair<std::int64_t, std::string>> expected;  // time, and value
+    for (const std::size_t shard : order) {
+      found.EnterShard(static_cast<std::uint32_t>(shard));
+      const auto reader =
+          slabs[shard].layout().NewLastReader(slabs[shard].Source(), Request("#"), &found);
+      while (reader->Read(7).value() == ReadOutcome::kMore) {
+      }
+    }
+    for (std::size_t shard = 0; shard < kSlabs; ++shard) {
+      for (const Row& row : ExpectedLast(slabs[shard], Request("#"))) {
+        auto& known = expected[row.topic];
+        if (row.time >= known.first) known = {row.time, row.value};
+      }
+    }
+    ASSERT_EQ(found.size(), expected.size());
+    for (const LastMessages::Number number : found.ByTopic()) {
+      const LastMessages::Entry& entry = found.entry(number);
+      const auto& [time, value] = expected.at(std::string(entry.topic));
+      EXPECT_EQ(entry.rank.timestamp, time) << entry.topic;
+      EXPECT_EQ(entry.value, value) << entry.topic;
+    }
+  } while (std::next_permutation(std::begin(order), std::end(order)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, LastFinderTest, testing::Range(0, 12));
