@@ -78,6 +78,7 @@ if TYPE_CHECKING:
 
 configure()
 shard_of = _core.shard_of
+shard_of_key = _core.shard_of_key
 topic_matches = _core.topic_matches
 # Few programs need these names, and importing their modules takes as long as all the rest. Each
 # process of a pipeline imports this package, so ``__getattr__`` imports them on first use.
@@ -161,6 +162,7 @@ __all__ = [
     "restore",
     "serve",
     "shard_of",
+    "shard_of_key",
     "topic_matches",
     "verify",
 ]

@@ -33,7 +33,7 @@ from topicdb.results import (
     StructureUsage,
     TrimCount,
 )
-from topicdb.types import CommitKnown, Page, Receipt, Slice
+from topicdb.types import CommitKnown, Keys, Page, Receipt, Slice
 
 __all__ = [
     "ADMIN",
@@ -186,17 +186,28 @@ class Engine(Protocol):
         durability: str | None,
         escapes: bool = False,
         id: str | None = None,
+        key: Keys | None = None,
         /,
     ) -> Receipt:
         """Stores (topic, timestamp, value) rows.
 
-        With ``escapes`` readers see these values; otherwise they are stored as they are.
+        With ``escapes`` readers see these values; otherwise they are stored as they are. ``key``
+        decides the shards of a database that shards by key.
         """
 
     def append_arrow(
-        self, data: object, durability: str | None, escapes: bool = False, id: str | None = None, /
+        self,
+        data: object,
+        durability: str | None,
+        escapes: bool = False,
+        id: str | None = None,
+        key: Keys | None = None,
+        /,
     ) -> Receipt:
-        """Stores messages that have an Arrow C stream or array, otherwise like ``append_rows``."""
+        """Stores messages that have an Arrow C stream or array, otherwise like ``append_rows``.
+
+        They may have a column of keys instead of ``key``.
+        """
 
     @served(ADMIN)
     def find_append(self, id: str, /) -> Receipt | None:
@@ -424,7 +435,13 @@ class AppendQueue(Protocol):
     """Asynchronous appends and commits to one engine. Thread-safe."""
 
     def start(
-        self, messages: Any, durability: str | None, *, escapes: bool, id: str | None
+        self,
+        messages: Any,
+        durability: str | None,
+        *,
+        escapes: bool,
+        id: str | None,
+        key: Keys | None = None,
     ) -> Future[Receipt]:
         """Queues an append of rows, or of an object that has an Arrow C stream or array.
 

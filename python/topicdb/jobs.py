@@ -29,6 +29,7 @@ from topicdb.creating import settled_path
 
 if TYPE_CHECKING:
     from topicdb.database.database import Database
+    from topicdb.types import Keys
 
 MEMORY_BYTES = 64 << 20
 COMMIT_TIMEOUT_SECONDS = 60.0
@@ -124,17 +125,17 @@ class StagedWriter:
         )
         self._staged: Staged | None = None
 
-    def append(self, messages: Any, *, raw: bool = False) -> None:
-        """Stages messages, given as to ``Database.append``. They are copied.
+    def append(self, messages: Any, *, key: Keys | None = None, raw: bool = False) -> None:
+        """Stages messages, given with their keys as to ``Database.append``. They are copied.
 
         Raises what that raises; then nothing of ``messages`` is staged. Raises ClosedError after
         ``finish`` or ``discard``.
         """
         core = self._open()
         if has_arrow(messages):
-            core.append_arrow(messages, not raw)
+            core.append_arrow(messages, not raw, key)
         else:
-            core.append_rows(messages, not raw)
+            core.append_rows(messages, not raw, key)
 
     def finish(self) -> Staged:
         """Completes the files, makes them safe from loss of power, and describes them."""

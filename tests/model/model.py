@@ -25,18 +25,21 @@ ORDERED_TOPICS_MAX = 4
 ResolvedRow: TypeAlias = tuple[str, int, bytes]
 Row: TypeAlias = "tuple[str, int | None, bytes]"
 OrderKey: TypeAlias = tuple[Any, ...]
+Key: TypeAlias = "str | bytes | None"
+"""The key of a message; None: it has none."""
 SlabId: TypeAlias = tuple[int, str, int]
 """(shard, retention class, generation)"""
 
 
-def shard_of(topic: str, shards: int) -> int:
-    """Returns the shard that holds ``topic``."""
-    return zlib.crc32(topic.encode()) % shards
+def shard_of(text: str | bytes, shards: int) -> int:
+    """Returns the shard that a topic or a key stands for."""
+    data = text.encode() if isinstance(text, str) else text
+    return zlib.crc32(data) % shards
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A stored message with the serial of its commit and its number in that commit's batch."""
+    """A stored message with the serial of its commit, and its number among that commit's rows."""
 
     topic: str
     timestamp: int
@@ -48,10 +51,9 @@ class Entry:
     def message(self) -> ResolvedRow:
         return self.topic, self.timestamp, self.value
 
-    @property
-    def rank(self) -> tuple[int, int, int]:
+    def rank(self, shard: int) -> tuple[int, int, int, int]:
         """Orders the messages of a topic; the greatest rank is that of the newest message."""
-        return self.timestamp, self.serial, self.position
+        return self.timestamp, shard, self.serial, self.position
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ class Schema:
     retention: tuple[str, ...] = ()
     timestamp_bytes: int = 8
     layout: str = "columnar"
+    shard_by: str = "topic"
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -173,16 +176,26 @@ class Model:
 
     # Writing
 
-    def append(self, rows: Sequence[ResolvedRow], serials: Mapping[int, int]) -> None:
-        """Applies a batch that the database acknowledged with ``serials``."""
-        touched = {self.shard_of(topic) for topic, _, _ in rows}
-        assert set(serials) == touched, "a receipt names the shards that were written"
+    def append(
+        self,
+        rows: Sequence[ResolvedRow],
+        serials: Mapping[int, int],
+        keys: Sequence[Key] | None = None,
+    ) -> None:
+        """Applies a batch that the database acknowledged with ``serials``.
+
+        ``keys`` has the key of each row; None: no row has one.
+        """
+        given = [None] * len(rows) if keys is None else keys
+        shards = [self.shard_of(row[0], key) for row, key in zip(rows, given, strict=True)]
+        assert set(serials) == set(shards), "a receipt names the shards that were written"
         for shard, serial in serials.items():
             assert serial > self.serials.get(shard, -1), "serials increase"
             self.serials[shard] = serial
             self.changes[shard] += 1
-        for position, (topic, timestamp, value) in enumerate(rows):
-            shard = self.shard_of(topic)
+        for position, ((topic, timestamp, value), shard) in enumerate(
+            zip(rows, shards, strict=True)
+        ):
             entry = Entry(topic, timestamp, value, serials[shard], position)
             written = self.current(shard, self.schema.class_of(topic))
             self.slabs[written].write(entry)
@@ -195,9 +208,8 @@ class Model:
             if slab_id[0] == written[0] and slab_id != written:
                 slab.entries.pop((entry.topic, entry.timestamp), None)
 
-    def assign(self, topic: str, timestamp: int, before: int, after: int) -> None:
-        """Checks a timestamp that the database assigned between two readings of the clock."""
-        shard = self.shard_of(topic)
+    def assign(self, shard: int, timestamp: int, before: int, after: int) -> None:
+        """Checks a timestamp that a shard assigned between two readings of the clock."""
         last = self.assigned_last.get(shard, -1)
         assert timestamp > last, "assigned timestamps increase within a shard"
         assert timestamp >= before, "an assigned timestamp is never before now"
@@ -206,26 +218,34 @@ class Model:
         )
         self.assigned_last[shard] = timestamp
 
-    def learns_alike(self, topics: Sequence[str]) -> bool:
+    def learns_alike(self, topics: Iterable[tuple[int, str]]) -> bool:
         """Returns whether new topics get the same streams in whatever order they come.
 
-        It tries all orders, slab by slab. With more than ``ORDERED_TOPICS_MAX`` new topics in one
-        slab it returns False.
+        The topics are given with their shards. It tries all orders, slab by slab. With more than
+        ``ORDERED_TOPICS_MAX`` new topics in one slab it returns False.
         """
         known = self.current_topics()
         new: dict[SlabId, list[str]] = {}
-        for topic in sorted(set(topics) - known):
-            slab_id = self.current(self.shard_of(topic), self.schema.class_of(topic))
+        for shard, topic in sorted(set(topics) - known):
+            slab_id = self.current(shard, self.schema.class_of(topic))
             new.setdefault(slab_id, []).append(topic)
         return all(
             len(found) <= ORDERED_TOPICS_MAX
-            and all(self._learned(found) == self._learned(order) for order in permutations(found))
-            for found in new.values()
+            and all(
+                self._learned(slab_id, found) == self._learned(slab_id, order)
+                for order in permutations(found)
+            )
+            for slab_id, found in new.items()
         )
 
-    def current_topics(self) -> set[str]:
-        """Returns the topics that have a stream in a slab that takes messages."""
-        return {t for slab in self.slabs.values() if not slab.read_only for t in slab.stream_of}
+    def current_topics(self) -> set[tuple[int, str]]:
+        """Returns the topics that have a stream in a slab that takes messages, with its shard."""
+        return {
+            (slab_id[0], topic)
+            for slab_id, slab in self.slabs.items()
+            if not slab.read_only
+            for topic in slab.stream_of
+        }
 
     def rotate(self, retention_class: str | None = None) -> None:
         """Starts a new generation, which inherits the structures that vary."""
@@ -242,8 +262,10 @@ class Model:
 
     # Reading
 
-    def shard_of(self, topic: str) -> int:
-        return shard_of(topic, self.schema.shards)
+    def shard_of(self, topic: str, key: Key = None) -> int:
+        """Returns the shard in which an append stores a message of ``topic`` with this key."""
+        assert key is None or self.schema.shard_by == "key"
+        return shard_of(topic if key is None else key, self.schema.shards)
 
     def current(self, shard: int, retention_class: str) -> SlabId:
         """Returns the slab that takes new messages."""
@@ -282,13 +304,12 @@ class Model:
 
     def last(self, filter: str = "#", start: int = 0, end: int | None = None) -> list[ResolvedRow]:
         """Returns the newest message of each topic in [start, end), by topic."""
-        newest: dict[str, Entry] = {}
-        for entries in self.scan(filter, start, end).values():
+        newest: dict[str, tuple[tuple[int, ...], Entry]] = {}
+        for (shard, _, _), entries in self.scan(filter, start, end).items():
             for entry in entries:
-                known = newest.setdefault(entry.topic, entry)
-                if entry.rank > known.rank:
-                    newest[entry.topic] = entry
-        return [newest[topic].message for topic in sorted(newest, key=str.encode)]
+                found = entry.rank(shard), entry
+                newest[entry.topic] = max(newest.get(entry.topic, found), found, key=_rank)
+        return [newest[topic][1].message for topic in sorted(newest, key=str.encode)]
 
     def needed(self, filter: str) -> set[int]:
         """Returns the shards without which a read of ``filter`` is refused."""
@@ -441,15 +462,9 @@ class Model:
         """Returns the topics of all stored messages."""
         return {entry.topic for slab in self.slabs.values() for entry in slab.entries.values()}
 
-    def _learned(self, topics: Iterable[str]) -> dict[str, StreamKey]:
-        learners: dict[SlabId, Structures] = {}
-        found: dict[str, StreamKey] = {}
-        for topic in topics:
-            slab_id = self.current(self.shard_of(topic), self.schema.class_of(topic))
-            if slab_id not in learners:
-                learners[slab_id] = copy.deepcopy(self.slabs[slab_id].structures)
-            found[topic] = learners[slab_id].learn(topic)
-        return found
+    def _learned(self, slab_id: SlabId, topics: Iterable[str]) -> dict[str, StreamKey]:
+        learner = copy.deepcopy(self.slabs[slab_id].structures)
+        return {topic: learner.learn(topic) for topic in topics}
 
     def _rotate(self, shard: int, name: str) -> None:
         slab_id = self.current(shard, name)
@@ -463,6 +478,10 @@ class Model:
         structures = Structures(self.schema.thresholds, self.schema.structures)
         keeps_all = self.schema.layout == "columnar"
         return Slab(structures, self.changes[shard], keeps_all=keeps_all)
+
+
+def _rank(found: tuple[tuple[int, ...], Entry]) -> tuple[int, ...]:
+    return found[0]
 
 
 def is_wanted(entry: Entry, filter: str, start: int, end: int | None) -> bool:
@@ -486,9 +505,12 @@ def check_scan(
         assert timestamps == sorted(timestamps)
         return
     chains: dict[tuple[int, str], list[ResolvedRow]] = {}
-    for message in messages:
-        shard_and_class = model.shard_of(message[0]), model.schema.class_of(message[0])
-        chains.setdefault(shard_and_class, []).append(message)
+    begin = 0
+    for shard in range(model.schema.shards):  # one shard after the other
+        end_of_shard = begin + sum(len(e) for slab_id, e in expected.items() if slab_id[0] == shard)
+        for message in messages[begin:end_of_shard]:
+            chains.setdefault((shard, model.schema.class_of(message[0])), []).append(message)
+        begin = end_of_shard
     for slab_id, entries in expected.items():  # sorted: an older generation comes first
         chain = chains[slab_id[:2]]
         check_slab_order(model, slab_id, entries, chain[: len(entries)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from model.model import Schema
+from model.model import Key, Schema
 from model.topics import is_filter
 
 _WORDS = ["a", "b", "c", "d", "e", "", "$a", "$", "é", "\x01", "long" * 20]
@@ -78,10 +78,21 @@ def _filter_texts(draw: st.DrawFn, topics: list[str]) -> str:
 layouts = st.sampled_from([("columnar", 8), ("columnar", 8), ("skipstream", 8), ("skipstream", 0)])
 """(layout, timestamp_bytes)"""
 
+key = st.one_of(
+    st.sampled_from(["c1", "c2", "c3", "a", "c/+/#", "é", b"c1", b"\x00\xff"]),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6),
+)
+"""A key of a message, which need not be a topic."""
+some_keys: st.SearchStrategy[Key | list[Key]] = st.one_of(
+    st.none(), key, st.lists(st.none() | key, min_size=1, max_size=5)
+)
+"""No key, one for all messages, or keys that the messages have in turns."""
+
 schemas = st.builds(
     lambda layout, **rest: Schema(layout=layout[0], timestamp_bytes=layout[1], **rest),
     layout=layouts,
     shards=st.integers(1, 3),
+    shard_by=st.sampled_from(["topic", "key"]),
     thresholds=st.sampled_from([(2, 1), (0,), (1,), (100, 10), (3, 2, 0), (1, 0, 2)]),
     structures=st.sampled_from(
         [(), (), ("a/+/b",), ("a/#", "$a/+"), ("#",), ("+/b", "+/+/#", "$a/#"), ("a/b/+", "a/+/b")]

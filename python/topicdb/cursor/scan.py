@@ -110,7 +110,7 @@ class Scan:
         """Gives batches of at most ``rows`` messages and about ``bytes_max`` bytes; none is empty.
 
         With ``serials`` the property ``Batch.serials`` has, for each message, the serial of the
-        commit that stored it, in the shard of its topic; 0 for a message that the transaction which
+        commit that stored it, in the shard where it is; 0 for a message that the transaction which
         reads has yet to commit. Raises ValueError if a limit is less than 1.
         """
         check_batch_limits(rows, bytes_max)

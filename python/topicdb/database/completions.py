@@ -13,7 +13,7 @@ from typing import Any
 from topicdb import _core
 from topicdb.arguments.wrong_types import has_arrow
 from topicdb.engines.appends import fulfil
-from topicdb.types import CommitKnown, Receipt
+from topicdb.types import CommitKnown, Keys, Receipt
 
 
 class Completer:
@@ -39,7 +39,13 @@ class Completer:
         weakref.finalize(owner, self._retire).atexit = False
 
     def start(
-        self, messages: Any, durability: str | None, *, escapes: bool, id: str | None
+        self,
+        messages: Any,
+        durability: str | None,
+        *,
+        escapes: bool,
+        id: str | None,
+        key: Keys | None = None,
     ) -> Future[Receipt]:
         """Queues an append, as ``AppendQueue.start`` says."""
         append: Any = (
@@ -47,7 +53,7 @@ class Completer:
         )
         token, future = self._promised()
         try:
-            append(messages, durability, self._outcomes, token, escapes, id)
+            append(messages, durability, self._outcomes, token, escapes, id, key)
         except BaseException:
             self._forget(token)
             raise

@@ -25,6 +25,7 @@ def open(
     *,
     mode: Literal["rw", "r"] = "rw",
     shards: int | None = None,
+    shard_by: Literal["topic", "key"] | None = None,
     layout: Literal["columnar", "skipstream"] | None = None,
     timestamp_bytes: Literal[0, 8] | None = None,
     structures: Sequence[str] | None = None,
@@ -57,6 +58,10 @@ def open(
 
     Schema (``None``: as stored, or the default for a new database):
         shards: number of shards, 1 to 1,024 (default 1). One process writes a shard.
+        shard_by: what decides in which shard a message is stored. ``"topic"`` (the default): its
+            topic, so that all messages of a topic are in one shard. ``"key"``: the key that
+            ``append`` is given with it, such as the client that has published it; without one, its
+            topic.
         layout: ``"columnar"`` (the default: for messages, which are all kept) or ``"skipstream"``
             (for state: the same topic and timestamp overwrites).
         timestamp_bytes: 8, or 0 for a pure map of topics (every timestamp is then 0).
@@ -121,6 +126,7 @@ def open(
     options = _core.OpenOptions()
     schema = {
         "shards": shards,
+        "shard_by": shard_by,
         "layout": layout,
         "timestamp_bytes": timestamp_bytes,
         "structures": structures,

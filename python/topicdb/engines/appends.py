@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 from topicdb import _core
 from topicdb.arguments.wrong_types import has_arrow
 from topicdb.engine import Engine, TransactionEngine
-from topicdb.engines.values import Row, checked_arrow, checked_rows
-from topicdb.types import CommitKnown, Receipt
+from topicdb.engines.columns import split_keys
+from topicdb.engines.values import Row, checked_arrow, checked_keys, checked_rows
+from topicdb.types import CommitKnown, Keys, Receipt
 from topicdb.waiting import wait_for
 
 PENDING_MAX = 10_000
@@ -46,14 +47,15 @@ class _Append:
     """An append that waits."""
 
     rows: list[Row]
-    bytes: int
+    keys: list[bytes | None] | None
+    size_bytes: int
     durability: str | None
     id: str | None
     future: Future[Receipt]
 
     def store(self, engine: Engine) -> Receipt:
         """Stores it in the engine."""
-        return engine.append_rows(self.rows, self.durability, False, self.id)
+        return engine.append_rows(self.rows, self.durability, False, self.id, self.keys)
 
 
 @dataclass(eq=False)
@@ -62,7 +64,7 @@ class _Commit:
 
     transaction: TransactionEngine
     future: Future[Receipt]
-    bytes = 0
+    size_bytes = 0
 
     def store(self, _engine: Engine) -> Receipt:
         """Stores it in the engine, of which the transaction is."""
@@ -91,15 +93,25 @@ class AppendThread:
         self._closed = False
 
     def start(
-        self, messages: Any, durability: str | None, *, escapes: bool, id: str | None
+        self,
+        messages: Any,
+        durability: str | None,
+        *,
+        escapes: bool,
+        id: str | None,
+        key: Keys | None = None,
     ) -> Future[Receipt]:
         """Queues an append, as ``AppendQueue.start`` says."""
-        check = checked_arrow if has_arrow(messages) else checked_rows
-        rows = check(messages, escapes)
+        if has_arrow(messages):
+            messages, key = split_keys(messages, key)
+            rows = checked_arrow(messages, escapes)
+        else:
+            rows = checked_rows(messages, escapes)
+        keys = checked_keys(key, len(rows), self._engine.schema, self._engine.path)
         size = sum(len(topic.encode()) + len(value) for topic, _, value in rows)
         with self._changed:
             wait_for(self._changed, self._has_room)
-            return self._queued(_Append(rows, size, durability, id, _promised()))
+            return self._queued(_Append(rows, keys, size, durability, id, _promised()))
 
     def commit(
         self,
@@ -156,7 +168,7 @@ class AppendThread:
             raise _core.ClosedError(f"{self._engine.path} is closed")
         self._queue.append(work)
         self._pending += 1
-        self._bytes += work.bytes
+        self._bytes += work.size_bytes
         self._changed.notify_all()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="topicdb-appends", daemon=True)
@@ -167,7 +179,7 @@ class AppendThread:
     def _settle(self, work: _Work) -> None:
         """Makes room for other work. REQUIRES: ``_changed`` is held."""
         self._pending -= 1
-        self._bytes -= work.bytes
+        self._bytes -= work.size_bytes
         self._changed.notify_all()
 
     def _run(self) -> None:

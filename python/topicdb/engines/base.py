@@ -13,7 +13,7 @@ from topicdb.engines.features import FEATURES, Feature
 from topicdb.engines.scans import BatchScan, Numbered
 from topicdb.engines.values import checked_arrow, checked_filters
 from topicdb.results import QuotaState
-from topicdb.types import Receipt
+from topicdb.types import Keys, Receipt
 
 METHODS: frozenset[str] = frozenset(
     name for name, found in vars(Engine).items() if callable(found) and not name.startswith("_")
@@ -78,10 +78,15 @@ class EngineBase:
         durability: str | None,
         escapes: bool = False,
         id: str | None = None,
+        key: Keys | None = None,
         /,
     ) -> Receipt:
-        """Stores messages that have an Arrow C stream or array, by ``append_rows``."""
-        receipt: Receipt = self.append_rows(checked_arrow(data, escapes), durability, False, id)
+        """Stores messages that have an Arrow C stream or array, by ``append_rows``.
+
+        Raises ValueError for a column of keys: an engine that shards by key overrides it.
+        """
+        rows = checked_arrow(data, escapes)
+        receipt: Receipt = self.append_rows(rows, durability, False, id, key)
         return receipt
 
     def last(self, filter: Filters, start: int | None, end: int | None, /) -> ScanCursor:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from topicdb import _core
 from topicdb._core import Batch, Iterator
 from topicdb.engine import Filters
+from topicdb.types import Keys
 
 Row: TypeAlias = "tuple[str, int | None, bytes]"
 """Topic, timestamp in µs (None: assigned at commit), value as it is stored."""
@@ -27,8 +28,30 @@ def checked_rows(rows: Iterable[Any], escapes: bool) -> list[Row]:
 
 
 def checked_arrow(data: object, escapes: bool) -> list[Row]:
-    """Returns the messages of ``Engine.append_arrow`` as ``checked_rows`` returns rows."""
+    """Returns the messages of ``Engine.append_arrow`` as ``checked_rows`` returns rows.
+
+    Raises ValueError for a column of keys: ``split_keys`` takes it off before.
+    """
     return _checked(_core.batch_of_arrow(data, None, escapes))
+
+
+def checked_keys(
+    key: Keys | None, rows: int, schema: Mapping[str, Any], path: str
+) -> list[bytes | None] | None:
+    """Returns the key of each of ``rows`` messages, or None if they have no keys.
+
+    ``schema``, ``path``: those of the engine, which is sharded by topic unless its schema has
+    ``shard_by``. Raises SchemaError for keys then, TypeError or ValueError for other keys than
+    those that ``Database.append`` takes.
+    """
+    if key is None:
+        return None
+    if schema.get("shard_by", "topic") != "key":
+        raise _core.SchemaError(
+            f"key: {path} is sharded by topic, and its messages have no keys: leave the "
+            "keys out, or store in a database that was created with shard_by='key'"
+        )
+    return _core.key_column(key, rows)
 
 
 def _checked(batch: Batch) -> list[Row]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, get_args
 
+from topicdb._core import SchemaError
 from topicdb.arguments.wrong_types import wrong_type
 from topicdb.forward.sink import PermanentError
 from topicdb.types import Durability
 
 if TYPE_CHECKING:
     from topicdb.database.database import Database
-    from topicdb.types import Row
+    from topicdb.types import Key, Row
 
 
 class DatabaseSink:
@@ -19,6 +20,7 @@ class DatabaseSink:
 
     - ``decode``: called with each item, returns (topic, timestamp, value), as ``Database.append``
       takes it. If it raises, or returns what cannot be stored, the sink raises PermanentError.
+    - ``key``: called with each item, returns its key or None, for a database that shards by key.
     - ``durability``: as in ``append``. If it is weaker than that of the queue, a crash may lose
       items that were acknowledged.
 
@@ -32,6 +34,7 @@ class DatabaseSink:
         database: Database,
         decode: Callable[[bytes], Row],
         *,
+        key: Callable[[bytes], Key | None] | None = None,
         durability: Durability | None = None,
     ) -> None:
         # Here, since a forwarder would take the error of an append for one of the item.
@@ -41,8 +44,16 @@ class DatabaseSink:
             )
         if not callable(decode):
             raise wrong_type("decode", "a function", decode)
+        if key is not None and not callable(key):
+            raise wrong_type("key", "a function or None", key)
+        if key is not None and database.schema.get("shard_by", "topic") != "key":
+            raise SchemaError(
+                f"key: {database.path} is sharded by topic, and its messages have no keys: leave "
+                "the option out, or deliver to a database that was created with shard_by='key'"
+            )
         self._database = database
         self._decode = decode
+        self._key = key
         self._durability = durability
 
     def open(self) -> None: ...
@@ -53,7 +64,11 @@ class DatabaseSink:
         except Exception as error:
             raise PermanentError(f"decode raised {error!r}") from error
         try:
-            self._database.append(rows, durability=self._durability)
+            keys = None if self._key is None else [self._key(item) for item in items]
+        except Exception as error:
+            raise PermanentError(f"key raised {error!r}") from error
+        try:
+            self._database.append(rows, key=keys, durability=self._durability)
         except (TypeError, ValueError) as error:  # TopicError is a ValueError
             raise PermanentError(f"the database cannot store it: {error}") from error
 

@@ -106,6 +106,7 @@ def import_files(
     engine: Engine,
     path: PathLike | Iterable[PathLike],
     *,
+    key: str | None,
     repeat: bool,
     progress: Progress | None,
 ) -> Imported:
@@ -113,7 +114,7 @@ def import_files(
     check_quota = partial(_check_quota, engine)
     engine.append_rows([], None)  # raises the error of a handle that is closed or only reads
     check_quota()
-    work = _Import(engine.path, engine.schema, _paths(path), repeat, progress)
+    work = _Import(engine.path, engine.schema, _paths(path), key, repeat, progress)
     return work.run(_applied(engine), check_quota)
 
 
@@ -137,6 +138,7 @@ def import_into(
     database_path: PathLike,
     path: PathLike | Iterable[PathLike],
     *,
+    key: str | None = None,
     repeat: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
@@ -149,20 +151,21 @@ def import_into(
     options.read_only = True
     with closing(_core.Database.open(checked_path(database_path), options)) as engine:
         applied = _applied(engine)
-        work = _Import(engine.path, engine.schema, _paths(path), repeat, progress)
+        work = _Import(engine.path, engine.schema, _paths(path), key, repeat, progress)
     return work.run(applied, lambda: None)
 
 
-def schema_for(path: PathLike | Iterable[PathLike]) -> dict[str, Any]:
+def schema_for(path: PathLike | Iterable[PathLike], *, key: str | None = None) -> dict[str, Any]:
     """Returns options of ``topicdb.open`` for a new database that can hold what these files hold.
 
     These are the layout, and whether there are timestamps. Files that TopicDB has not written are
-    taken for messages. Raises what ``import_parquet`` raises before it looks at rows.
+    taken for messages. Raises what ``import_parquet`` raises before it looks at rows. ``key``: the
+    column with keys, which the files must have.
     """
     _require_pyarrow("import")
     from topicdb.parquet import reading
 
-    origins = [source.about for source in reading.open_sources(_paths(path))]
+    origins = [source.about for source in reading.open_sources(_paths(path), key)]
     if any(about is None or about.layout != "skipstream" for about in origins):
         return {"layout": "columnar"}
     widths = [about.timestamp_bytes for about in origins if about is not None]
@@ -347,19 +350,25 @@ class _Import:
         database_path: str,
         schema: dict[str, Any],
         paths: list[Path],
+        key: str | None,
         repeat: bool,
         progress: Progress | None,
     ) -> None:
         _require_pyarrow("import_parquet")
         from topicdb.parquet import reading
 
+        if key is not None and schema["shard_by"] != "key":
+            raise _core.SchemaError(
+                f"key: {database_path} is sharded by topic, and its messages have no keys: leave "
+                "the option out, or import into a database that was created with shard_by='key'"
+            )
         self._path = database_path
         self._is_state = schema["layout"] == "skipstream"
-        self._sources = reading.open_sources(paths)
+        self._sources = reading.open_sources(paths, key)
         for source in self._sources:
             _check_width(source, schema["timestamp_bytes"])
         # A later import of the same files gets the same name, and finds that it is done.
-        self._name = f"parquet-{reading.digest_of(self._sources)}"
+        self._name = f"parquet-{reading.digest_of(self._sources, key)}"
         if repeat:
             self._name += f"-{secrets.token_hex(8)}"
         self._progress = progress or (lambda rows, total: None)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,11 +39,15 @@ _UTC_US = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file with the columns of messages. ``about``: None if TopicDB has not written it."""
+    """A file with the columns of messages.
+
+    ``about``: None if TopicDB has not written it. ``key``: the column with keys, or None.
+    """
 
     path: Path
     rows: int
     about: About | None
+    key: str | None
     dictionaries: tuple[str, ...]  # columns to read as dictionaries, since their values may repeat
     has_int96: bool  # its times are of the Parquet type INT96
 
@@ -63,19 +67,22 @@ class Rows:
         return about is not None and about.properties is not False
 
 
-def open_sources(paths: Iterable[Path]) -> list[Source]:
+def open_sources(paths: Iterable[Path], key: str | None = None) -> list[Source]:
     """Returns the files at ``paths``; for a directory, those that end with ``.parquet``, by name.
 
-    Raises OSError if something is not there, CorruptionError for what is no Parquet file,
-    ValueError if a column is missing or has another type, SchemaError if a newer TopicDB wrote a
-    file.
+    ``key``: the column with keys, which each of them must have. Raises OSError if something is not
+    there, CorruptionError for what is no Parquet file, ValueError if a column is missing or has
+    another type, SchemaError if a newer TopicDB wrote a file.
     """
-    return [_source(file) for path in paths for file in _files_at(path)]
+    return [_source(file, key) for path in paths for file in _files_at(path)]
 
 
-def digest_of(sources: Sequence[Source]) -> str:
-    """Returns a name for the content of the files in this order, whatever the files are called."""
-    whole = hashlib.sha256()
+def digest_of(sources: Sequence[Source], key: str | None = None) -> str:
+    """Returns a name for the content of the files in this order, whatever the files are called.
+
+    With the column ``key`` the content is another one.
+    """
+    whole = hashlib.sha256(b"" if key is None else b"key " + key.encode() + b"\0")
     for source in sources:
         content = hashlib.sha256()
         with open(source.path, "rb", buffering=0) as file:
@@ -95,7 +102,7 @@ def read(source: Source) -> Iterator[Rows]:
     with _opened(source.path, source.dictionaries) as file:
         batches = _all_batches(source, file)
         for batch in _exact_batches(source, batches) if source.has_int96 else batches:
-            for piece in _cut(batch):
+            for piece in _cut(batch, source.key):
                 yield Rows(source, first, _as_messages(source, first, piece))
                 first += piece.num_rows
 
@@ -155,20 +162,21 @@ def _damage_named(path: Path) -> Iterator[None]:
         raise _core.CorruptionError(f"{path}: no Parquet file, or damaged: {text}") from error
 
 
-def _source(path: Path) -> Source:
+def _source(path: Path, key: str | None) -> Source:
     with _opened(path) as file:
-        _check_columns(path, file.schema_arrow)
+        _check_columns(path, file.schema_arrow, key)
         has_int96 = _check_times(path, file)
         metadata = file.metadata
         written = (metadata.metadata or {}).get(ABOUT_KEY)
         about = None if written is None else _about(path, written)
         if about is not None and about.properties:
             _check_properties(path, file.schema_arrow)
-        return Source(path, metadata.num_rows, about, _dictionaries(metadata), has_int96)
+        dictionaries = _dictionaries(metadata, {"topic", "value", key})
+        return Source(path, metadata.num_rows, about, key, dictionaries, has_int96)
 
 
-def _check_columns(path: Path, schema: pa.Schema) -> None:
-    for name in ("topic", "timestamp", "value"):
+def _check_columns(path: Path, schema: pa.Schema, key: str | None) -> None:
+    for name in ("topic", "timestamp", "value", *(() if key is None else (key,))):
         count = len(schema.get_all_field_indices(name))
         if count != 1:
             there = "is missing" if count == 0 else "is there twice"
@@ -177,6 +185,8 @@ def _check_columns(path: Path, schema: pa.Schema) -> None:
             )
     _check_type(path, schema, "topic", _TEXT, "string")
     _check_type(path, schema, "value", _TEXT + _BYTES, "binary or string")
+    if key is not None:
+        _check_type(path, schema, key, _TEXT + _BYTES, "string or binary, as it is to be the key")
 
 
 def _check_times(path: Path, file: pq.ParquetFile) -> bool:
@@ -253,8 +263,8 @@ def _check_about(about: About) -> None:
         raise ValueError(f"the layout {about.layout!r}, {about.timestamp_bytes!r} bytes of time")
 
 
-def _dictionaries(metadata: pq.FileMetaData) -> tuple[str, ...]:
-    """Returns the columns that are stored with dictionaries.
+def _dictionaries(metadata: pq.FileMetaData, names: Collection[str | None]) -> tuple[str, ...]:
+    """Returns which of these columns are stored with dictionaries.
 
     There, a few bytes may stand for gigabytes of values.
     """
@@ -262,7 +272,7 @@ def _dictionaries(metadata: pq.FileMetaData) -> tuple[str, ...]:
     for group in range(metadata.num_row_groups):
         for index in range(metadata.num_columns):
             column = metadata.row_group(group).column(index)
-            if column.has_dictionary_page and column.path_in_schema in ("topic", "value"):
+            if column.has_dictionary_page and column.path_in_schema in names:
                 found.add(column.path_in_schema)
     return tuple(sorted(found))
 
@@ -270,11 +280,14 @@ def _dictionaries(metadata: pq.FileMetaData) -> tuple[str, ...]:
 def _batches(source: Source, file: pq.ParquetFile, group: int) -> Iterator[pa.RecordBatch]:
     path, about = source.path, file.metadata.row_group(group)
     properties = Properties._fields if source.about and source.about.properties else ()
+    columns = dict.fromkeys(["topic", "timestamp", "value", *properties])
+    if source.key is not None:
+        columns[source.key] = None  # which may be one of them
     row_bytes = about.total_byte_size // max(about.num_rows, 1) + 1
     batches = file.iter_batches(
         batch_size=min(max(BATCH_BYTES // row_bytes, 1), BATCH_ROWS),
         row_groups=[group],
-        columns=["topic", "timestamp", "value", *properties],
+        columns=list(columns),
         use_threads=False,
     )
     yield from _named(path, batches)
@@ -315,9 +328,15 @@ def _exact_batches(source: Source, batches: Iterator[pa.RecordBatch]) -> Iterato
             first += batch.num_rows
 
 
-def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cuts a batch into pieces that stay small when repeated values are written out."""
-    ends = np.cumsum(_lengths(batch.column("topic")) + _lengths(batch.column("value")))
+def _cut(batch: pa.RecordBatch, key: str | None) -> Iterator[pa.RecordBatch]:
+    """Cuts a batch into pieces that stay small when repeated values are written out.
+
+    ``key``: the column with keys, or None.
+    """
+    lengths = _lengths(batch.column("topic")) + _lengths(batch.column("value"))
+    if key is not None:
+        lengths = lengths + _lengths(batch.column(key))
+    ends = np.cumsum(lengths)
     first = 0
     while first < batch.num_rows:
         done = ends[first - 1] if first else 0
@@ -347,7 +366,14 @@ def _as_messages(source: Source, first: int, batch: pa.RecordBatch) -> pa.Record
             columns.append(column.cast(field.type))
     if source.about is not None and source.about.properties:
         columns[2] = _stored(source, first, columns[1], columns[2], batch)
-    return pa.RecordBatch.from_arrays(columns, schema=message_schema())
+    schema = message_schema()
+    if source.key is not None:
+        keys = batch.column(source.key)
+        if pa.types.is_dictionary(keys.type):
+            keys = keys.dictionary_decode()
+        columns.append(keys.cast(pa.binary()))
+        schema = schema.append(pa.field("key", pa.binary()))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _stored(
@@ -459,6 +485,8 @@ def naming(rows: Rows, error: Exception) -> Exception:
         if isinstance(error, _core.TopicError)
         else "timestamp"
         if match[2].startswith("timestamp")
+        else rows.source.key
+        if match[2].startswith("key:")
         else "value"
     )
     row = rows.first + int(match[1])

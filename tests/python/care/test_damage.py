@@ -32,11 +32,11 @@ def test_a_newer_format_is_refused(db_path: Path) -> None:
     topicdb.open(db_path).close()
     data = bytearray(descriptor(db_path).read_bytes())
     assert struct.unpack_from("<H", data, 8) == (1,)
-    struct.pack_into("<H", data, 8, 2)
+    struct.pack_into("<H", data, 8, 3)
     struct.pack_into("<I", data, 16, zlib.crc32(data[:16] + data[20:]))
     descriptor(db_path).write_bytes(data)
     for mode in ("r", "rw"):
-        with pytest.raises(SchemaError, match=r"format 2.*newer"):
+        with pytest.raises(SchemaError, match=r"format 3.*newer"):
             topicdb.open(db_path, mode=mode)
 
 

@@ -298,6 +298,7 @@ STORED: dict[str, Any] = {
 }
 DISAGREEING: list[tuple[str, Any]] = [
     ("shards", 1),
+    ("shard_by", "key"),
     ("timestamp_bytes", 0),
     ("structures", []),
     ("structures", ["b/+"]),

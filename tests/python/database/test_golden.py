@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import topicdb
+from data.make_golden_keys import CLIENTS as KEYED_CLIENTS
 from data.make_golden_spread import content
 from topicdb import Database
 
@@ -61,7 +62,8 @@ def opened(
 
 def test_the_schema(opened: tuple[Database, dict[str, Any]]) -> None:
     db, expected = opened
-    assert db.schema == expected["schema"]
+    # Before there was a choice, the topic decided in which shard a message is.
+    assert db.schema == {"shard_by": "topic", **expected["schema"]}
 
 
 def test_the_slabs(opened: tuple[Database, dict[str, Any]]) -> None:
@@ -228,6 +230,31 @@ def test_appends_with_ids(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="id 'deleted' was used for another append"):
             db.append([("ids/gone", 2, b"")], id="deleted")
         assert db.scan("ids/#").count() == 22
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+def test_a_database_that_shards_by_key(tmp_path: Path, mode: Any) -> None:
+    """Opens what make_golden_keys.py wrote."""
+    path = unpacked("v2", "keys", tmp_path)
+    with topicdb.open(path, mode=mode) as db:
+        assert db.schema["shard_by"] == "key"
+        found = {
+            stream.shard: sorted(m.value.decode() for m in db.scan("t", streams=[stream]))
+            for stream in db.streams("t")
+        }
+        assert found == {
+            shard: [f"{client} {i}" for client in clients for i in range(3)]
+            for shard, clients in KEYED_CLIENTS.items()
+        }
+        assert [m.value for m in db.last("t")] == [b"client 1 2"], "of shard 2"
+    with topicdb.open(path) as db:
+        rows = [("t", 1_000 + i, f"client 0 {i}".encode()) for i in range(3)]
+        assert db.append(rows, key="client 0", id="client 0").repeated
+        mixed: list[Any] = [("u", 1, b"of a client"), ("u", 2, b"of nobody")]
+        assert db.append(mixed, key=[b"client 3", None], id="mixed").repeated
+        with pytest.raises(ValueError, match="id 'mixed' was used for another append"):
+            db.append(mixed, id="mixed")
+    assert topicdb.verify(path, deep=True).ok
 
 
 def plain(messages: Any) -> list[list[Any]]:

@@ -53,7 +53,7 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
         return (lambda **changed: list(function(**changed))), options
 
     return {
-        "append": (db.append, {"messages": rows, "durability": "os", "id": "x"}),
+        "append": (db.append, {"messages": rows, "key": None, "durability": "os", "id": "x"}),
         "append_async": (
             lambda **options: db.append_async(**options).result(),
             {"messages": rows, "durability": "os", "id": "y"},
@@ -121,6 +121,10 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
         "drop_consumer": (db.drop_consumer, {"name": "none"}),
         "drop_group": (db.drop_group, {"name": "none"}),
         "drop_session": (db.drop_session, {"client_id": "none"}),
+        "set_quota": (
+            db.set_quota,
+            {"quota_bytes": None, "quota_trim": "unchanged", "dry_run": True},
+        ),
         "set_retention": (db.set_retention, {"retention": {"#": None}, "dry_run": True}),
         "rotate": (db.rotate, {"retention_class": "#"}),
         "drop_slab": (db.drop_slab, {"slab": db.slabs()[0]}),
@@ -167,6 +171,7 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
                 "path": tmp_path / "opened",
                 "mode": "rw",
                 "shards": 1,
+                "shard_by": "topic",
                 "layout": "columnar",
                 "timestamp_bytes": 8,
                 "structures": ["a/+"],
@@ -238,6 +243,7 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
             {"snapshot": tmp_path / "none", "path": new, "replace": False, "base": None},
         ),
         "shard_of": (topicdb.shard_of, {"topic": "a", "shards": 1}),
+        "shard_of_key": (topicdb.shard_of_key, {"key": "a", "shards": 1}),
         "topic_matches": (topicdb.topic_matches, {"filter": "#", "topic": "a"}),
         "jobs.applied": (jobs.applied, {"database": db}),
         "jobs.commit": (jobs.commit, {"path": db.path, "job": "j", "staged": []}),
@@ -261,7 +267,7 @@ def attempts(calls: dict[str, Any]) -> Iterator[tuple[str, Callable[[], Any]]]:
         for option in options:
             for wrong in WRONG:
                 changed = {**options, option: wrong}
-                if name in ("batch", "QueueBudget", "shard_of", "topic_matches"):
+                if name in ("batch", "QueueBudget", "shard_of", "shard_of_key", "topic_matches"):
                     values = list(changed.values())
                     yield f"{name}({option}={wrong!r})", partial(call, *values)
                 else:

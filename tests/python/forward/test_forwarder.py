@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from forwarding import QUICK, Held, Recorder, first_arrivals, numbered, waiting
+from keys import values_by_shard
 from support import wait_until
 
 import topicdb
@@ -105,6 +106,27 @@ class TestDelivery:
             found = [(m.topic, m.timestamp, m.value) for m in db.scan(order="time")]
         assert list(dict.fromkeys(found)) == [("m/a", 1, b"x"), ("m/b", 3, b"y"), ("m/c", 4, b"z")]
         assert refused == [b"m/+ 2 no", b"what?"]
+
+    def test_into_a_database_that_shards_by_key(self, queue: topicdb.Queue, tmp_path: Path) -> None:
+        def key(item: bytes) -> bytes | None:
+            return None if item == b"nobody" else item.split(b" ")[1]
+
+        queue.append([b"1 client", b"2 client", b"nobody", b"what?", b"3 other"])
+        refused: list[bytes] = []
+        with topicdb.open(tmp_path / "db", shards=5, shard_by="key") as db:
+            sink = DatabaseSink(db, lambda item: ("t", None, item), key=key)
+            Forwarder(queue, sink, poison=lambda items, error: refused.extend(items)).run(
+                until_empty=True
+            )
+            expected: dict[int, list[bytes]] = {}
+            for item in (b"1 client", b"2 client", b"nobody", b"3 other"):
+                found = key(item)
+                shard = (
+                    topicdb.shard_of("t", 5) if found is None else topicdb.shard_of_key(found, 5)
+                )
+                expected.setdefault(shard, []).append(item)
+            assert {s: sorted(set(v)) for s, v in values_by_shard(db).items()} == expected
+        assert refused == [b"what?"]
 
 
 class TestFailures:

@@ -443,6 +443,10 @@ class TestOptions:
                 DatabaseSink(db, lambda item: ("a", None, item), durability="dsk")  # type: ignore[arg-type]
             with pytest.raises(TypeError, match="decode: expected a function"):
                 DatabaseSink(db, wrong)
+            with pytest.raises(TypeError, match="key: expected a function or None"):
+                DatabaseSink(db, lambda item: ("a", None, item), key=wrong)
+            with pytest.raises(topicdb.SchemaError, match=r"key: .* is sharded by topic"):
+                DatabaseSink(db, lambda item: ("a", None, item), key=lambda item: item)
         with pytest.raises(TypeError, match="topic: expected"):
             MqttSink("localhost", topic=wrong)
         with pytest.raises(TypeError, match="topic: expected"):

@@ -386,6 +386,7 @@ def test_the_schema_of_a_new_database(db_path: Path) -> None:
     with topicdb.open(db_path) as db:
         assert db.schema == {
             "shards": 1,
+            "shard_by": "topic",
             "layout": "columnar",
             "timestamp_bytes": 8,
             "structures": [],

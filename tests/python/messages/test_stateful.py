@@ -26,11 +26,12 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from strategies import filters, fleets, payload, schemas, timestamp, topic
+from strategies import filters, fleets, key, payload, schemas, some_keys, timestamp, topic
 
 import topicdb
 from model.model import (
     Cursor,
+    Key,
     Model,
     ResolvedRow,
     Row,
@@ -53,6 +54,7 @@ except ImportError:
 MEMORY_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 rows_strategy = st.lists(st.tuples(topic, st.none() | timestamp, payload), max_size=20)
+bad_keys = st.sampled_from(["", b"", "\ud800", 5, 1.5, ["a", ""], ["a", 5], [None] * 21, []])
 bad_rows = st.sampled_from(
     [
         ("", 1, b""),
@@ -82,7 +84,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.path = self.directory / "test.db"
         self.values_made = 0
         self.jobs_made = 0
-        self.named: dict[str, tuple[list[Row], topicdb.Receipt]] = {}
+        self.named: dict[str, tuple[list[Row], list[Key], topicdb.Receipt]] = {}
         self.reader: topicdb.Database | None = None
         self.has_iterators = False
 
@@ -93,6 +95,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.reader_model = self.model
         self.schema_options: dict[str, Any] = {
             "shards": schema.shards,
+            "shard_by": schema.shard_by,
             "thresholds": schema.thresholds,
             "structures": schema.structures,
             "retention": dict.fromkeys(schema.retention),
@@ -103,84 +106,123 @@ class DatabaseMachine(RuleBasedStateMachine):
 
     # Writing
 
-    @rule(rows=rows_strategy)
-    def append(self, rows: list[Row]) -> None:
-        self._append(rows, self.db.append)
+    @rule(rows=rows_strategy, keys=some_keys)
+    def append(self, rows: list[Row], keys: Key | list[Key]) -> None:
+        self._append(rows, self.db.append, keys)
 
-    @rule(rows=fleets())
-    def append_fleet(self, rows: list[Row]) -> None:
-        self._append(rows, self.db.append)
+    @rule(rows=fleets(), keys=some_keys)
+    def append_fleet(self, rows: list[Row], keys: Key | list[Key]) -> None:
+        self._append(rows, self.db.append, keys)
 
     @precondition(lambda self: self.model.schema.layout == "skipstream" and self.model.count() > 0)
-    @rule(data=st.data(), rotates=st.booleans())
-    def append_what_is_there(self, data: st.DataObject, rotates: bool) -> None:
+    @rule(data=st.data(), rotates=st.booleans(), keys=some_keys)
+    def append_what_is_there(
+        self, data: st.DataObject, rotates: bool, keys: Key | list[Key]
+    ) -> None:
         """Appends messages with topics and times of stored ones, perhaps in another generation."""
-        keys = sorted(
+        stored = sorted(
             {(e.topic, e.timestamp) for s in self.model.slabs.values() for e in s.entries.values()}
         )
-        chosen = data.draw(st.lists(st.sampled_from(keys), min_size=1, max_size=4))
+        chosen = data.draw(st.lists(st.sampled_from(stored), min_size=1, max_size=4))
         if rotates:
             self.db.rotate()
             self.model.rotate()
-        self._append([(topic, timestamp, b"again") for topic, timestamp in chosen], self.db.append)
+        rows: list[Row] = [(topic, timestamp, b"again") for topic, timestamp in chosen]
+        self._append(rows, self.db.append, keys)
 
-    @rule(rows=rows_strategy, is_async=st.booleans())
-    def append_with_an_id(self, rows: list[Row], is_async: bool) -> None:
+    @rule(rows=rows_strategy, is_async=st.booleans(), keys=some_keys)
+    def append_with_an_id(self, rows: list[Row], is_async: bool, keys: Key | list[Key]) -> None:
         name = f"id {len(self.named)}"
 
-        def store(prepared: list[Row]) -> topicdb.Receipt:
+        def store(prepared: list[Row], *, key: Any) -> topicdb.Receipt:
             if is_async:
-                receipt = self.db.append_async(prepared, id=name).result()
+                receipt = self.db.append_async(prepared, key=key, id=name).result()
             else:
-                receipt = self.db.append(prepared, id=name)
+                receipt = self.db.append(prepared, key=key, id=name)
             assert not receipt.repeated
-            self.named[name] = prepared, receipt
+            self.named[name] = prepared, self._keys_of(prepared, keys), receipt
             return receipt
 
-        self._append(rows, store)
+        self._append(rows, store, keys)
 
     @precondition(lambda self: self.named)
     @rule(data=st.data(), other=rows_strategy)
     def repeat_an_append(self, data: st.DataObject, other: list[Row]) -> None:
         """Repeats an append with its id, which stores nothing, whatever became of its messages."""
         name = data.draw(st.sampled_from(sorted(self.named)))
-        rows, first = self.named[name]
-        again = self.db.append(rows, id=name)
+        rows, keys, first = self.named[name]
+        given = keys if any(keys) else None
+        again = self.db.append(rows, key=given, id=name)
         assert (again.serials, again.count) == (first.serials, first.count)
         assert again.repeated == bool(rows)
         others = [self._prepare(row) for row in other]
         if rows and others != rows:
             with pytest.raises(ValueError, match=name):
                 self.db.append(others, id=name)
+        if any(keys):
+            with pytest.raises(ValueError, match=name):
+                self.db.append(rows, id=name)
 
     @precondition(lambda self: pa is not None)
-    @rule(rows=rows_strategy, large=st.booleans(), ints=st.booleans(), cut=st.integers(0, 20))
-    def append_arrow(self, rows: list[Row], large: bool, ints: bool, cut: int) -> None:
-        def store(prepared: list[Row]) -> topicdb.Receipt:
-            table = _arrow_table(prepared, large=large, ints=ints)
-            return self.db.append(pa.concat_tables([table[:cut], table[cut:]]))
+    @rule(
+        rows=rows_strategy,
+        large=st.booleans(),
+        ints=st.booleans(),
+        cut=st.integers(0, 20),
+        keys=some_keys,
+    )
+    def append_arrow(
+        self, rows: list[Row], large: bool, ints: bool, cut: int, keys: Key | list[Key]
+    ) -> None:
+        def store(prepared: list[Row], *, key: Any) -> topicdb.Receipt:
+            column = key if isinstance(key, list) else None
+            table = _arrow_table(prepared, column, large=large, ints=ints)
+            cut_up = pa.concat_tables([table[:cut], table[cut:]])
+            return self.db.append(cut_up, key=key if column is None else None)
 
-        self._append(rows, store)
+        self._append(rows, store, keys)
 
     @rule(rows=rows_strategy, bad=bad_rows, place=st.integers(0, 20))
     def append_with_a_bad_row(self, rows: list[Any], bad: Any, place: int) -> None:
         with pytest.raises((ValueError, TypeError)):
             self.db.append([*rows[:place], bad, *rows[place:]])
 
+    @precondition(lambda self: self.model.schema.shard_by == "topic")
+    @rule(rows=rows_strategy, keys=key | st.lists(key, min_size=1))
+    def append_with_keys_to_topics(self, rows: list[Row], keys: Any) -> None:
+        prepared = [self._prepare(row) for row in rows]
+        with pytest.raises(topicdb.SchemaError, match="sharded by topic"):
+            self.db.append(prepared, key=keys)
+
+    @precondition(lambda self: self.model.schema.shard_by == "key")
+    @rule(
+        rows=st.lists(st.tuples(topic, timestamp, payload), min_size=1, max_size=20), bad=bad_keys
+    )
+    def append_with_bad_keys(self, rows: list[Row], bad: Any) -> None:
+        with pytest.raises((ValueError, TypeError)):
+            self.db.append([self._prepare(row) for row in rows], key=bad)
+
     @rule(
         tasks=st.lists(rows_strategy | fleets(), max_size=2),
         aborted=rows_strategy,
         has_owner=st.sampled_from([True, True, True, False]),
+        key=st.none() | key,
     )
-    def commit_job(self, tasks: list[list[Row]], aborted: list[Row], has_owner: bool) -> None:
-        """Commits a job while this process has the database open, or while no process has."""
+    def commit_job(
+        self, tasks: list[list[Row]], aborted: list[Row], has_owner: bool, key: Key
+    ) -> None:
+        """Commits a job while this process has the database open, or while no process has.
+
+        Its messages have this key and none in turns.
+        """
         self.jobs_made += 1
         job = f"job-{self.jobs_made}"
-        learnable = self._learnable(tasks) if has_owner else self._known(tasks)
+        keys: Key | list[Key] = None if key is None else [key, None]
+        learnable = self._learnable(tasks, keys) if has_owner else self._known(tasks, keys)
         prepared = [[self._prepare(row) for row in rows] for rows in learnable]
-        staged = [self._stage(job, rows) for rows in prepared]
+        staged = [self._stage(job, rows, keys) for rows in prepared]
         # This attempt is not committed.
-        self._stage(job, [self._prepare(row) for row in aborted])
+        self._stage(job, [self._prepare(row) for row in aborted], keys)
         if not has_owner:
             self.db.close()
         before = time.time_ns() // 1_000
@@ -189,11 +231,13 @@ class DatabaseMachine(RuleBasedStateMachine):
         if not has_owner:
             self.db = self._open()
         rows = [row for task in prepared for row in task]
+        of_rows = [one for task in prepared for one in self._keys_of(task, keys)]
         assert (committed.messages, committed.pending) == (len(rows), [])
-        self.model.append(self._resolve_job(rows, before, after), committed.serials)
+        resolved = self._resolve_job(rows, of_rows, before, after)
+        self.model.append(resolved, committed.serials, of_rows)
         if rows:
             again = f"{job}-again"
-            assert self._commit(again, [self._stage(again, rows)]).repeated
+            assert self._commit(again, [self._stage(again, rows, keys)]).repeated
 
     @rule(data=st.data())
     def rotate(self, data: st.DataObject) -> None:
@@ -481,46 +525,97 @@ class DatabaseMachine(RuleBasedStateMachine):
             **options,
         )
 
-    def _append(self, rows: list[Row], store: Callable[[list[Row]], topicdb.Receipt]) -> None:
+    def _append(
+        self,
+        rows: list[Row],
+        store: Callable[..., topicdb.Receipt],
+        keys: Key | list[Key] = None,
+    ) -> None:
+        """Stores rows by ``store(rows, key=…)``, with ``keys`` if the database shards by key."""
         prepared = [self._prepare(row) for row in rows]
         before = time.time_ns() // 1_000
-        receipt = store(prepared)
+        receipt = store(prepared, key=self._argument_of(prepared, keys))
         after = time.time_ns() // 1_000
         assert (receipt.count, receipt.durability) == (len(rows), "os")
-        resolved = [(t, self._assigned(t, when, v, before, after), v) for t, when, v in prepared]
-        self.model.append(resolved, receipt.serials)
+        of_rows = self._keys_of(prepared, keys)
+        resolved = [
+            (t, self._assigned(t, one, when, v, before, after), v)
+            for (t, when, v), one in zip(prepared, of_rows, strict=True)
+        ]
+        self.model.append(resolved, receipt.serials, of_rows)
 
-    def _learnable(self, tasks: list[list[Row]]) -> list[list[Row]]:
+    def _keys_of(self, rows: list[Row], keys: Key | list[Key]) -> list[Key]:
+        """Returns the key of each row."""
+        if self.model.schema.shard_by == "topic":
+            return [None] * len(rows)
+        in_turns = keys if isinstance(keys, list) else [keys]
+        return [in_turns[row % len(in_turns)] for row in range(len(rows))]
+
+    def _argument_of(self, rows: list[Row], keys: Key | list[Key]) -> Key | list[Key]:
+        """Returns the argument ``key`` by which the rows get these keys."""
+        if self.model.schema.shard_by == "topic":
+            return None
+        return self._keys_of(rows, keys) if isinstance(keys, list) else keys
+
+    def _places_of(self, tasks: list[list[Row]], keys: Key | list[Key]) -> list[list[int]]:
+        """Returns the shard of each row of each task."""
+        return [
+            [
+                self.model.shard_of(row[0], one)
+                for row, one in zip(rows, self._keys_of(rows, keys), strict=True)
+            ]
+            for rows in tasks
+        ]
+
+    def _learnable(self, tasks: list[list[Row]], keys: Key | list[Key]) -> list[list[Row]]:
         """Returns the tasks, without rows of new topics if their order matters to learning.
 
         A job may learn new topics of all its tasks in another order than the model.
         """
-        if self.model.learns_alike([topic for rows in tasks for topic, _, _ in rows]):
-            return tasks
-        return self._known(tasks)
+        topics = [
+            (shard, row[0])
+            for rows, shards in zip(tasks, self._places_of(tasks, keys), strict=True)
+            for row, shard in zip(rows, shards, strict=True)
+        ]
+        return tasks if self.model.learns_alike(topics) else self._known(tasks, keys)
 
-    def _known(self, tasks: list[list[Row]]) -> list[list[Row]]:
-        """Returns the tasks without new topics, which a job with no owner learns by default."""
+    def _known(self, tasks: list[list[Row]], keys: Key | list[Key]) -> list[list[Row]]:
+        """Returns the tasks without new topics, which a job with no owner learns by default.
+
+        The rows that are left have their keys in turns, too; so a topic is left only if each of
+        its shards knows it.
+        """
         known = self.model.current_topics()
-        return [[row for row in rows if row[0] in known] for rows in tasks]
+        in_turns = keys if isinstance(keys, list) else [keys]
+        if self.model.schema.shard_by == "topic":
+            in_turns = [None]
 
-    def _stage(self, job: str, rows: list[Row]) -> jobs.Staged:
+        def is_known(topic: str) -> bool:
+            return all((self.model.shard_of(topic, one), topic) in known for one in in_turns)
+
+        return [[row for row in rows if is_known(row[0])] for rows in tasks]
+
+    def _stage(self, job: str, rows: list[Row], keys: Key | list[Key] = None) -> jobs.Staged:
         with jobs.StagedWriter(self.path, job) as writer:
-            writer.append(rows)
+            writer.append(rows, key=self._argument_of(rows, keys))
         return writer.staged
 
     def _commit(self, job: str, staged: list[jobs.Staged]) -> jobs.Committed:
         return jobs.commit(self.path, job, staged, sequence="jobs", number=self.jobs_made)
 
-    def _resolve_job(self, rows: list[Row], before: int, after: int) -> list[ResolvedRow]:
+    def _resolve_job(
+        self, rows: list[Row], keys: list[Key], before: int, after: int
+    ) -> list[ResolvedRow]:
         """Returns rows with their stored times; assigned ones need not be in the order of rows."""
         resolved = [(t, self._stored_time(t, when, v), v) for t, when, v in rows]
         if self.model.schema.timestamp_bytes > 0:
             assigned = [
-                new for (_, when, _), new in zip(rows, resolved, strict=True) if when is None
+                (new[1], self.model.shard_of(new[0], one))
+                for (_, when, _), one, new in zip(rows, keys, resolved, strict=True)
+                if when is None
             ]
-            for topic, when, _ in sorted(assigned, key=lambda row: row[1]):
-                self.model.assign(topic, when, before, after)
+            for stored, shard in sorted(assigned):
+                self.model.assign(shard, stored, before, after)
         return resolved
 
     def _prepare(self, row: Row) -> Row:
@@ -533,11 +628,13 @@ class DatabaseMachine(RuleBasedStateMachine):
             value = b"assigned %d" % self.values_made
         return topic, when, value
 
-    def _assigned(self, topic: str, when: int | None, value: bytes, before: int, after: int) -> int:
+    def _assigned(
+        self, topic: str, key: Key, when: int | None, value: bytes, before: int, after: int
+    ) -> int:
         """Returns the timestamp of a row, and checks it if the database has assigned it."""
         stored = self._stored_time(topic, when, value)
         if when is None and self.model.schema.timestamp_bytes > 0:
-            self.model.assign(topic, stored, before, after)
+            self.model.assign(self.model.shard_of(topic, key), stored, before, after)
         return stored
 
     def _stored_time(self, topic: str, when: int | None, value: bytes) -> int:
@@ -595,7 +692,7 @@ def _slab_id(slab: topicdb.Slab) -> SlabId:
     return slab.shard, slab.retention_class, slab.generation
 
 
-def _arrow_table(rows: list[Row], *, large: bool, ints: bool) -> Any:
+def _arrow_table(rows: list[Row], keys: list[Key] | None, *, large: bool, ints: bool) -> Any:
     topics, timestamps, values = zip(*rows, strict=True) if rows else ((), (), ())
     schema = pa.schema(
         [
@@ -607,7 +704,11 @@ def _arrow_table(rows: list[Row], *, large: bool, ints: bool) -> Any:
     columns = [
         pa.array(c, f.type) for c, f in zip((topics, timestamps, values), schema, strict=True)
     ]
-    return pa.Table.from_arrays(columns, schema=schema)
+    table = pa.Table.from_arrays(columns, schema=schema)
+    if keys is None:
+        return table
+    encoded = [key.encode() if isinstance(key, str) else key for key in keys]
+    return table.append_column("key", pa.array(encoded, schema.field("value").type))
 
 
 TestDatabase = DatabaseMachine.TestCase

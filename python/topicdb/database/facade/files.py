@@ -71,6 +71,7 @@ class ParquetFiles:
         self,
         path: PathLike | Iterable[PathLike],
         *,
+        key: str | None = None,
         repeat: bool = False,
         progress: Progress | None = None,
     ) -> Imported:
@@ -79,6 +80,9 @@ class ParquetFiles:
         - ``path``: a file, a directory (its ``*.parquet``, by name), or several of them, in this
           order. Of files that TopicDB has not written, it reads the columns topic, timestamp (with
           a zone, or int64 µs) and value (binary or string).
+        - ``key``: in a database with ``shard_by="key"``, a column (string or binary) that has the
+          keys of the messages, or null where the topic decides the shard. In an export with
+          properties that may be ``"client_id"``. None: all messages go by their topics.
         - ``repeat``: stores the messages although the same files were imported before. Otherwise an
           import that is repeated within a week does nothing, whatever the files are called now.
         - ``progress``: called after each batch with (rows read, rows in all).
@@ -94,10 +98,10 @@ class ParquetFiles:
 
         Raises ValueError or TopicError if a column is missing or has another type, or a row is no
         message; the error names file, column and row (from 0). Raises SchemaError if the file is of
-        a database with timestamps and this one has none, or a newer TopicDB wrote it;
-        CorruptionError if it is damaged or no Parquet file; QuotaError, ReadOnlyError,
-        ModuleNotFoundError (pyarrow) or OSError; NotImplementedError if the engine has no directory
-        in TopicDB's format.
+        a database with timestamps and this one has none, if a newer TopicDB wrote it, or for
+        ``key`` where the database shards by topic; CorruptionError if it is damaged or no Parquet
+        file; QuotaError, ReadOnlyError, ModuleNotFoundError (pyarrow) or OSError;
+        NotImplementedError if the engine has no directory in TopicDB's format.
         """
         require(self._core, "directory", "import_parquet")
-        return files.import_files(self._core, path, repeat=repeat, progress=progress)
+        return files.import_files(self._core, path, key=key, repeat=repeat, progress=progress)

@@ -74,7 +74,7 @@ class Reading:
         - ``partial``: leaves out shards that are missing (``missing_shards``); ``Scan.is_partial``
           and a warning in the log tell of them. Otherwise reading the scan raises MissingShardError
           if it needs one of them: topics without a wildcard need their shards, any other filter
-          needs all.
+          needs all, and so does any filter if the database shards by key.
 
         Nothing is read before the scan is iterated. Raises TopicError for a bad filter, ValueError
         for another bad argument.

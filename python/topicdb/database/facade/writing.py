@@ -17,7 +17,7 @@ from topicdb.database.clocks import tell_of_clock
 from topicdb.engine import AppendQueue, Engine
 from topicdb.map import RAW, Codec, Map
 from topicdb.transaction import Transaction, transact
-from topicdb.types import ArrowArray, ArrowStream, Durability, Receipt, Row
+from topicdb.types import ArrowArray, ArrowStream, Durability, Key, Keys, Receipt, Row
 
 Result = TypeVar("Result")
 Value = TypeVar("Value")
@@ -33,6 +33,7 @@ class Writing:
         self,
         messages: Iterable[Row] | ArrowStream | ArrowArray,
         *,
+        key: Keys | None = None,
         durability: Durability | None = None,
         raw: bool = False,
         id: str | None = None,
@@ -40,13 +41,16 @@ class Writing:
         """Stores messages: all or none of them in each shard, in the order given.
 
         - ``messages``: (topic, timestamp, value) tuples, or Arrow data with the columns ``topic``
-          (strings), ``timestamp`` (timestamp with any unit and a zone, or int64 µs; may be null)
-          and ``value`` (binary or strings), and no others; without a timestamp column all are None.
-          Arrow's strings and binary may come in any encoding: views as polars has them,
-          dictionaries, run ends, large and fixed size. A timestamp of None is assigned at commit:
-          unique and increasing within a shard, even if the clock was set back, of which the log is
-          told then.
-          Values are bytes-like.
+          (strings), ``timestamp`` (timestamp with any unit and a zone, or int64 µs; may be null),
+          ``value`` (binary or strings) and perhaps ``key`` (the same; may be null), and no others;
+          without a timestamp column all are None. Arrow's strings and binary may come in any
+          encoding: views as polars has them, dictionaries, run ends, large and fixed size. A
+          timestamp of None is assigned at commit: unique and increasing within a shard, even if the
+          clock was set back, of which the log is told then. Values are bytes-like.
+        - ``key``: in a database with ``shard_by="key"``, what decides the shard: one key (text or
+          bytes) for all messages, or an iterable with a key or None for each. Messages of a key
+          are in one shard, in their order. One without a key goes to the shard of its topic. Keys
+          are not stored.
         - ``durability``: what the append survives before it returns; None: the default of ``open``.
         - ``raw``: values are as ``scan(raw=True)`` gives them, or
           ``topicdb.replay.Envelope.encode``: those that are envelopes have properties. By default
@@ -60,8 +64,9 @@ class Writing:
         if there was nothing to store.
 
         Raises TopicError, ValueError or TypeError for a bad row, naming it; then nothing is
-        written. Raises ValueError if the id was used for other messages; QuotaError, ReadOnlyError,
-        ClosedError, ForkedError, or StorageError (what happened on disk).
+        written. Raises SchemaError for keys where the database shards by topic; ValueError if the
+        id was used for other messages or keys; QuotaError, ReadOnlyError, ClosedError, ForkedError,
+        or StorageError (what happened on disk).
 
         >>> receipt = db.append([("metrics/h1/cpu", None, b"42")])  # doctest: +SKIP
         >>> receipt.serials, receipt.count                          # doctest: +SKIP
@@ -70,9 +75,9 @@ class Writing:
         if id is not None:
             check_id(id)
         if has_arrow(messages):
-            receipt = self._core.append_arrow(messages, durability, not raw, id)
+            receipt = self._core.append_arrow(messages, durability, not raw, id, key)
         else:
-            receipt = self._core.append_rows(messages, durability, not raw, id)
+            receipt = self._core.append_rows(messages, durability, not raw, id, key)
         tell_of_clock(self._core)
         return receipt
 
@@ -89,6 +94,7 @@ class Writing:
         self,
         messages: Iterable[Row] | ArrowStream | ArrowArray,
         *,
+        key: Keys | None = None,
         durability: Durability | None = None,
         raw: bool = False,
         id: str | None = None,
@@ -110,12 +116,13 @@ class Writing:
         if id is not None:
             check_id(id)
         tell_of_clock(self._core)
-        return self._appends.start(messages, durability, escapes=not raw, id=id)
+        return self._appends.start(messages, durability, escapes=not raw, id=id, key=key)
 
     async def append_await(
         self,
         messages: Iterable[Row] | ArrowStream | ArrowArray,
         *,
+        key: Keys | None = None,
         durability: Durability | None = None,
         raw: bool = False,
         id: str | None = None,
@@ -124,7 +131,7 @@ class Writing:
 
         A task that is cancelled does not take its messages back.
         """
-        future = self.append_async(messages, durability=durability, raw=raw, id=id)
+        future = self.append_async(messages, key=key, durability=durability, raw=raw, id=id)
         return await asyncio.wrap_future(future)
 
     def delete(
@@ -149,7 +156,7 @@ class Writing:
     def transaction(
         self,
         *,
-        key: str | None = None,
+        key: Key | None = None,
         shard: int | None = None,
         generation: int | None = None,
         durability: Durability | None = None,
@@ -157,7 +164,9 @@ class Writing:
     ) -> Transaction:
         """Begins a transaction on the shard of ``key``, or on ``shard``. Use it in ``with``.
 
-        - ``key``: text such as a topic; the same key always means the same shard.
+        - ``key``: text or bytes, such as a topic or a client; the same key always means the same
+          shard. It is that of ``append(…, key=key)``, and of messages with this topic that have no
+          key.
         - ``shard``: the number of a shard. One of both is needed unless there is only one shard.
         - ``generation``: reads, deletes and writes only there. By default the transaction reads and
           deletes in all generations and writes to the current one.
@@ -181,7 +190,7 @@ class Writing:
         self,
         function: Callable[[Transaction], Result],
         *,
-        key: str | None = None,
+        key: Key | None = None,
         shard: int | None = None,
         generation: int | None = None,
         durability: Durability | None = None,
@@ -244,11 +253,11 @@ class Writing:
         return opened
 
 
-def _shard(shards: int, key: str | None, shard: int | None) -> int:
+def _shard(shards: int, key: Key | None, shard: int | None) -> int:
     if key is not None and shard is not None:
         raise ValueError("a transaction takes key= or shard=, not both")
     if key is not None:
-        return _core.shard_of(key, shards)
+        return _core.shard_of_key(key, shards)
     if shard is None and shards > 1:
         raise ValueError(f"key= or shard= is needed: the database has {shards} shards")
     return shard or 0

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from topicdb import _core
 from topicdb.engines.appends import fulfil
+from topicdb.engines.columns import KEY_COLUMN, refuse_both, without_keys
+from topicdb.engines.values import check_topic
 from topicdb.errors import UnavailableError
 from topicdb.remote.client.committing import Committer
 from topicdb.remote.client.connection import Connection
@@ -23,7 +26,7 @@ from topicdb.remote.errors import unpacked
 from topicdb.remote.records import record_of
 from topicdb.remote.server.incoming import BATCHES_MAX, COLUMNS, check_size
 from topicdb.remote.wire import has_envelopes
-from topicdb.types import CommitKnown, Receipt
+from topicdb.types import CommitKnown, Keys, Receipt
 from topicdb.waiting import wait_for
 
 CHUNK_ROWS = 65_536
@@ -46,18 +49,27 @@ _ENCODINGS = (
 )
 
 
-def table_of(messages: Any, *, escapes: bool) -> pa.Table:
+def table_of(messages: Any, *, escapes: bool, key: Keys | None = None) -> pa.Table:
     """Returns messages, rows or anything with Arrow data, as the table that travels.
 
     ``escapes``: readers are to see exactly these values, so those that look like envelopes are
-    escaped. Raises TopicError, ValueError or TypeError for messages that cannot be stored.
+    escaped. ``key``: as in ``Engine.append_rows``; it becomes a column. Raises TopicError,
+    ValueError or TypeError for messages that cannot be stored.
     """
     table = _given(messages)
+    keys: pa.Array | None = None
     if table is None:
-        return _table_of_batch(_core.batch_of_rows(messages, escapes))
-    if _is_encoded(table) or (escapes and _may_need_escapes(table)):
-        return _table_of_batch(_core.batch_of_arrow(table, None, escapes))
-    return table
+        table = _table_of_batch(_core.batch_of_rows(messages, escapes))
+    else:
+        # A column of no text or bytes stays there, and the server says what is wrong with it.
+        table, keys = without_keys(table)
+        if _is_encoded(table) or (escapes and _may_need_escapes(table)):
+            table = _table_of_batch(_core.batch_of_arrow(table, None, escapes))
+    if key is not None:
+        if keys is not None:
+            refuse_both(key)
+        keys = pa.array(_core.key_column(key, table.num_rows), pa.binary())
+    return table if keys is None else table.append_column(KEY_COLUMN, keys)
 
 
 def _given(messages: Any) -> pa.Table | None:
@@ -96,10 +108,37 @@ def _table_of_batch(batch: _core.Batch) -> pa.Table:
 def _check_columns(names: Sequence[str]) -> None:
     """Raises ValueError for columns that the core refuses, before anything is sent."""
     for name in names:
-        if name not in COLUMNS:
-            raise ValueError(f"column {name!r} is unknown: expected topic, timestamp and value")
+        if name not in (*COLUMNS, KEY_COLUMN):
+            raise ValueError(
+                f"column {name!r} is unknown: expected topic, timestamp, value and key"
+            )
         if names.count(name) > 1:
             raise ValueError(f"column {name!r} is there twice")
+
+
+def _check_topics(table: pa.Table) -> None:
+    """Raises TopicError for topics that the server would refuse, which it tells only later."""
+    if "topic" not in table.schema.names:
+        return  # the server says what is wrong with it
+    column = table.column("topic")
+    if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
+        return
+    try:
+        topics = pc.unique(column).to_pylist()  # in the order of their first rows
+    except UnicodeDecodeError:
+        return
+    for topic in topics:
+        if topic is not None and not _is_good(topic):
+            row = pc.index(column, topic).as_py()
+            check_topic(topic, f"row {row}: ")
+
+
+def _is_good(topic: str) -> bool:
+    try:
+        check_topic(topic)
+    except _core.TopicError:
+        return False
+    return True
 
 
 def _is_encoded(table: pa.Table) -> bool:
@@ -116,13 +155,14 @@ def append(
     durability: str | None,
     escapes: bool = False,
     id: str | None = None,
+    key: Keys | None = None,
 ) -> Receipt:
     """Stores messages as ``Engine.append_rows`` does.
 
     With an id it is repeated for up to ``REPEAT_S`` seconds while the server cannot be reached: the
     server stores it once.
     """
-    data = packed(connection, table_of(messages, escapes=escapes))
+    data = packed(connection, table_of(messages, escapes=escapes, key=key))
     if id is None:
         return record_of(Receipt, connection.call("append", durability, data))
     give_up_at = time.monotonic() + REPEAT_S
@@ -201,9 +241,11 @@ class Appender:
         *,
         escapes: bool,
         id: str | None,
+        key: Keys | None = None,
     ) -> Future[Receipt]:
         """Queues an append as ``AppendQueue.start`` does."""
-        table = table_of(messages, escapes=escapes)
+        table = table_of(messages, escapes=escapes, key=key)
+        _check_topics(table)
         future: Future[Receipt] = Future()
         future.set_running_or_notify_cancel()  # what is queued cannot be taken back
         if table.num_rows == 0:

@@ -29,7 +29,7 @@ from topicdb.results import (
     StructureUsage,
     TrimCount,
 )
-from topicdb.types import Page, Receipt, Slice
+from topicdb.types import Keys, Page, Receipt, Slice
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -86,9 +86,10 @@ class RemoteEngine:
         durability: str | None,
         escapes: bool = False,
         id: str | None = None,
+        key: Keys | None = None,
     ) -> Receipt:
         """Stores rows, or anything that has Arrow data."""
-        return appending.append(self.connection, rows, durability, escapes, id)
+        return appending.append(self.connection, rows, durability, escapes, id, key)
 
     def append_arrow(
         self,
@@ -96,8 +97,9 @@ class RemoteEngine:
         durability: str | None,
         escapes: bool = False,
         id: str | None = None,
+        key: Keys | None = None,
     ) -> Receipt:
-        return appending.append(self.connection, data, durability, escapes, id)
+        return appending.append(self.connection, data, durability, escapes, id, key)
 
     def find_append(self, id: str) -> Receipt | None:
         return self._call(Engine.find_append, id)

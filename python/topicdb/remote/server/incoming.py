@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from topicdb import _core
+from topicdb.engines.columns import KEY_COLUMN, is_view
 
 COLUMNS = ("topic", "timestamp", "value")
 BATCHES_MAX = 1_024
@@ -40,15 +41,6 @@ def table_of(data: pa.Buffer, size_max: int) -> pa.Table:
     except (pa.ArrowException, OSError, struct.error, MemoryError, OverflowError) as error:
         raise ValueError(f"malformed Arrow data: {error}") from None
     return table
-
-
-def is_view(kind: pa.DataType) -> bool:
-    """Returns whether a type is a view, whose values lie in any order and may share bytes.
-
-    Older versions of pyarrow have no views.
-    """
-    names = ("is_string_view", "is_binary_view")
-    return any(getattr(pa.types, name, lambda _: False)(kind) for name in names)
 
 
 def check_size(size: int, size_max: int) -> None:
@@ -93,8 +85,9 @@ def _messages(data: pa.Buffer) -> Iterator[Any]:
 
 
 def _check_schema(schema: pa.Schema) -> None:
-    if len(schema.names) > len(COLUMNS):
-        raise ValueError(f"Arrow data: expected {', '.join(COLUMNS)}, got {len(schema)} columns")
+    if len(schema.names) > len(COLUMNS) + 1:
+        columns = ", ".join([*COLUMNS, KEY_COLUMN])
+        raise ValueError(f"Arrow data: expected {columns}, got {len(schema)} columns")
     for field in schema:
         kind = field.type
         is_coded = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
