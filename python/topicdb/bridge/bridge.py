@@ -15,7 +15,13 @@ from topicdb import _core
 from topicdb.arguments.filters import Filters, covers, filter_list, unshared
 from topicdb.arguments.times import now_us
 from topicdb.bridge.device_time import FUTURE, PAST, DeviceTime, TimeUnit
-from topicdb.bridge.options import check_bridge, check_connection, expiry_s, widest
+from topicdb.bridge.options import (
+    check_bridge,
+    check_connection,
+    check_sharding,
+    expiry_s,
+    widest,
+)
 from topicdb.bridge.storing import Arrival, Plan, Store
 from topicdb.closing import Closing
 from topicdb.mqtt.address import broker_of, named
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
     from topicdb.bridge.history import History
     from topicdb.bridge.packet import Published
     from topicdb.database.database import Database
+    from topicdb.mqtt.envelope import Envelope
     from topicdb.types import Durability
 
 REQUEST_TOPIC = "topicdb/history"
@@ -53,6 +60,8 @@ class Status:
     - ``copies``: copies of retained messages that were left out because they were stored before.
     - ``replays``: messages that were left out because a replay has published them.
     - ``untimed``: messages without a device's time that is within bounds (``timestamp=``).
+    - ``unnamed``: messages that do not say which client published them, and whose topics have
+      decided their shards (``shard_by="client"``).
     """
 
     state: str = "stopped"
@@ -68,6 +77,7 @@ class Status:
     replays: int = 0
     expired: int = 0
     untimed: int = 0
+    unnamed: int = 0
 
 
 class Bridge(Closing):
@@ -98,6 +108,8 @@ class Bridge(Closing):
         keepalive: int = 60,
         session_expiry: str | timedelta = "7d",
         client_id_property: str = CLIENT_ID_PROPERTY,
+        shard_by: Literal["topic", "client"] = "topic",
+        client_level: int | None = None,
         deduplicate_by: str | None = None,
         history: Filters = (),
         request_topic: str = REQUEST_TOPIC,
@@ -126,6 +138,11 @@ class Bridge(Closing):
           bridge is away.
         - ``client_id_property``: the user property in which publishers say who they are, since MQTT
           does not tell.
+        - ``shard_by``: what decides the shard of a message. ``"client"``, in a database with
+          ``shard_by="key"``: the client that published it, as ``client_level`` or
+          ``client_id_property`` tells; the topic, if neither does.
+        - ``client_level``: the level of the topic that names the client, counted from 1: 2 in
+          ``site/<client>/rpm``. Where a topic has it, it goes before the user property.
         - ``deduplicate_by``: a user property that names the message. Of the last 100,000 names (in
           each shard) none is stored twice: for publishers that send again what a broker has lost.
         - ``history``: filters of what clients may ask for at ``request_topic``; see docs/bridge.md.
@@ -141,8 +158,9 @@ class Bridge(Closing):
           ``timestamp_future`` after it, does not count: the message has the time at which it is
           stored.
 
-        Raises ImportError without paho-mqtt; TopicError or ValueError for bad options;
-        ReadOnlyError if the database is not open for writing.
+        Raises ImportError without paho-mqtt; TopicError or ValueError for bad options; SchemaError
+        for ``shard_by="client"`` where the database shards by topic; ReadOnlyError if the database
+        is not open for writing.
         """
         try:
             import paho.mqtt.client  # noqa: F401
@@ -153,6 +171,8 @@ class Bridge(Closing):
         broker = broker_of(host, port, tls, username, password)
         check_bridge(self._filters, name, qos, protocol, deduplicate_by, self._history_filters)
         check_connection(keepalive, broker.login)
+        core = database._core
+        check_sharding(shard_by, client_level, protocol, core.schema, core.path)
         _core.check_topic(request_topic)
         self._database = database
         self._broker = broker
@@ -163,6 +183,8 @@ class Bridge(Closing):
         self._keepalive = keepalive
         self._session_expiry_s = expiry_s(session_expiry)
         self._client_id_property = client_id_property
+        self._shards_by_client = shard_by == "client"
+        self._client_level = client_level
         self._deduplicate_by = deduplicate_by
         self._request_topic = request_topic
         self._stores_replays = store_replays
@@ -175,7 +197,7 @@ class Bridge(Closing):
             raise ValueError("timestamp: user properties need protocol='5'")
         names_max = NAMES_MAX if deduplicate_by else 0
         self._store = Store(
-            database._core, name, durability, names_max, self._filters, has_properties=envelope
+            core, name, durability, names_max, self._filters, has_properties=envelope
         )
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -336,9 +358,11 @@ class Bridge(Closing):
             elif not copy:  # a copy is a request that was answered when it was published
                 self._history.ask(message.envelope)
         untimed = sum(arrival.timestamp is None for arrival in arrivals)
+        unnamed = sum(not arrival.key for arrival in arrivals)
         self._note(
             received=self._status.received + len(arrivals) + replays,
             untimed=self._status.untimed + (untimed if self._device_time is not None else 0),
+            unnamed=self._status.unnamed + (unnamed if self._shards_by_client else 0),
             replays=self._status.replays + replays,
         )
         plan = self._store.plan(arrivals, released, tells_retained=client.tells_retained)
@@ -399,7 +423,16 @@ class Bridge(Closing):
                 envelope = envelope._replace(received=received)
         payload = envelope.payload
         value = envelope.encode() if self._keeps_envelope else _core.escaped_value(payload)
-        return Arrival(topic, value, mid, name, message.dup, envelope, copy, fault, timestamp)
+        key = self._client_of(topic, envelope) if self._shards_by_client else ""
+        return Arrival(topic, value, mid, name, message.dup, envelope, copy, fault, timestamp, key)
+
+    def _client_of(self, topic: str, envelope: Envelope) -> str:
+        """Returns the client that published a message, or "" if nothing tells."""
+        if self._client_level is not None:
+            levels = topic.split("/", self._client_level)
+            if len(levels) >= self._client_level and levels[self._client_level - 1]:
+                return levels[self._client_level - 1]
+        return envelope.client_id
 
     def _note(self, **changes: object) -> None:
         self._status = replace(self._status, **changes)  # type: ignore[arg-type]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
+from topicdb import _core
 from topicdb.arguments.filters import SHARED, covers
 from topicdb.arguments.times import duration_us
 
@@ -37,6 +39,34 @@ def check_bridge(
         raise ValueError(f"protocol: expected '5' or '3.1.1', got {protocol!r}")
     if protocol != "5" and (deduplicate_by is not None or history):
         raise ValueError("deduplicate_by and history need protocol='5': they are user properties")
+
+
+def check_sharding(
+    shard_by: str, client_level: int | None, protocol: str, schema: Mapping[str, Any], path: str
+) -> None:
+    """Checks how messages go to the shards of a database, which has this schema and path.
+
+    Raises ValueError, which names the option, for an option that cannot be; SchemaError if the
+    database shards by topic and the messages are to go by clients.
+    """
+    if shard_by not in ("topic", "client"):
+        raise ValueError(f"shard_by: expected 'topic' or 'client', got {shard_by!r}")
+    if shard_by == "topic":
+        if client_level is not None:
+            raise ValueError("client_level: it names the client for shard_by='client' only")
+        return
+    if client_level is not None and client_level < 1:
+        raise ValueError(f"client_level: levels of a topic count from 1, got {client_level}")
+    if client_level is None and protocol != "5":
+        raise ValueError(
+            "shard_by: with protocol '3.1.1' a message says of its client only what is in its "
+            "topic: give client_level, or protocol='5', whose user properties may name the client"
+        )
+    if schema.get("shard_by", "topic") != "key":
+        raise _core.SchemaError(
+            f"shard_by: {path} is sharded by topic: leave it out, or store in a database that was "
+            "created with shard_by='key'"
+        )
 
 
 def check_connection(keepalive: int, login: tuple[str, str | None] | None) -> None:

@@ -55,8 +55,8 @@ class Retained:
 
     For most copies, the stored messages show that they are known. In addition it stores for each
     topic the digest of the message that was last retained, under ``<prefix>retained/<digest of the
-    topic>`` in the topic's shard: retention and ``delete`` may have removed that message, and other
-    messages of the topic may have come since.
+    topic>`` in the shard of the topic, wherever the messages themselves are: retention and
+    ``delete`` may have removed that message, and other messages of the topic may have come since.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Retained:
         self._recent: OrderedDict[str, bytes] = OrderedDict()  # stored digests of some topics
 
     def states(self, topics: Mapping[int, Iterable[str]]) -> dict[str, State]:
-        """Returns what is known of these topics, which are given by shard."""
+        """Returns what is known of these topics, which are given by the shards of topics."""
         found: dict[str, State] = {}
         for shard, names in topics.items():
             if names:

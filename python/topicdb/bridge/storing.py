@@ -37,6 +37,7 @@ class Arrival(NamedTuple):
     - ``copy``: the broker sends a message that it retains, which may have been stored long ago.
     - ``fault``: why it can never be stored, or "".
     - ``timestamp``: the device's; None: that of the commit.
+    - ``key``: the key that decides its shard, or "" if its topic does.
     """
 
     topic: str
@@ -48,6 +49,7 @@ class Arrival(NamedTuple):
     copy: bool = False
     fault: str = ""
     timestamp: int | None = None
+    key: str = ""
 
     @property
     def checksum(self) -> int:
@@ -77,7 +79,7 @@ class Outcome(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The part of a plan for one shard: messages, and the state after them.
+    """A part of a plan, which is one commit to a shard: messages, and the state after them.
 
     ``ids``: packet ids that are then stored and not released. ``retained``: digests to store.
     ``name``: a random name of the commit, by which the database tells whether it has it already.
@@ -247,7 +249,7 @@ class Store:
         """
         plan = Plan()
         known = self.received
-        by_shard: dict[int, list[Arrival]] = {}
+        new: list[Arrival] = []
         for arrival in arrivals:
             if arrival.dup and arrival.mid and known.get(arrival.mid) == arrival.checksum:
                 plan.duplicates += 1
@@ -259,11 +261,17 @@ class Store:
             except (_core.TopicError, ValueError) as problem:
                 plan.refused, plan.error = plan.refused + 1, str(problem)
                 continue
-            shard = _core.shard_of(arrival.topic, self._shards)
-            by_shard.setdefault(shard, []).append(arrival)
-        memories = self._pass_by_copies(plan, by_shard, tells_retained)
+            new.append(arrival)
+        kept, memories = self._pass_by_copies(plan, new, tells_retained)
+        by_shard: dict[int, list[Arrival]] = {}
+        for one in kept:
+            by_shard.setdefault(self._shard_of(one), []).append(one)
+        # A digest says that its message is stored. So it is not stored before the message, where
+        # the two are in different shards.
+        waits = any(one.key for one in kept)
         left = set(released)
         again = {one.mid for one in arrivals if one.mid}
+        late: list[Part] = []
         for shard in range(self._shards):
             found = by_shard.get(shard, [])
             ids = {
@@ -273,43 +281,55 @@ class Store:
             }
             ids |= {one.mid: one.checksum for one in found if one.mid}
             memory = memories.get(shard, {})
+            if waits and memory:
+                late.append(Part(shard, [], ids, memory, _commit_name()))
+                memory = {}
             if found or memory or ids != self._received[shard]:
                 plan.parts.append(Part(shard, found, ids, memory, _commit_name()))
+        plan.parts += late
         return plan
 
+    def _shard_of(self, arrival: Arrival) -> int:
+        if arrival.key:
+            return _core.shard_of_key(arrival.key, self._shards)
+        return _core.shard_of(arrival.topic, self._shards)
+
     def _pass_by_copies(
-        self, plan: Plan, by_shard: dict[int, list[Arrival]], tells_retained: bool
-    ) -> dict[int, Known]:
-        """Takes out copies that are stored; returns what is to be remembered, by shard."""
-        copies = {
-            shard: {one.topic for one in found if one.copy} for shard, found in by_shard.items()
-        }
+        self, plan: Plan, arrivals: Sequence[Arrival], tells_retained: bool
+    ) -> tuple[list[Arrival], dict[int, Known]]:
+        """Leaves out copies that are stored.
+
+        Returns the other messages, and what is to be remembered, by the shards of topics.
+        """
+        copies: dict[int, set[str]] = {}
+        for one in arrivals:
+            if one.copy:
+                copies.setdefault(_core.shard_of(one.topic, self._shards), set()).add(one.topic)
         states = self._retained.states(copies)
         memories: dict[int, Known] = {}
-        for shard, found in by_shard.items():
-            kept: list[Arrival] = []
-            for one in found:
-                state = states.get(one.topic)
-                if one.envelope is None or (state is None and not one.is_retained):
-                    kept.append(one)
-                    continue
-                digest = digest_of(one.envelope, self._retained.has_properties)
-                if one.copy and state is not None and state.has(digest, tells_retained):
-                    plan.copies += 1
-                else:
-                    kept.append(one)
-                    if state is not None:
-                        state.newest, state.is_newest_retained = digest, one.is_retained
-                if one.is_retained:
-                    if state is not None:
-                        state.remembered = digest
-                    if self._retained.is_news(one.topic, digest):
-                        memories.setdefault(shard, {})[one.topic] = digest
-            by_shard[shard] = kept
-        return memories
+        kept: list[Arrival] = []
+        for one in arrivals:
+            state = states.get(one.topic)
+            if one.envelope is None or (state is None and not one.is_retained):
+                kept.append(one)
+                continue
+            digest = digest_of(one.envelope, self._retained.has_properties)
+            if one.copy and state is not None and state.has(digest, tells_retained):
+                plan.copies += 1
+            else:
+                kept.append(one)
+                if state is not None:
+                    state.newest, state.is_newest_retained = digest, one.is_retained
+            if one.is_retained:
+                if state is not None:
+                    state.remembered = digest
+                if self._retained.is_news(one.topic, digest):
+                    home = _core.shard_of(one.topic, self._shards)
+                    memories.setdefault(home, {})[one.topic] = digest
+        return kept, memories
 
     def commit(self, plan: Plan) -> Outcome:
-        """Commits a plan, one commit for each shard.
+        """Commits a plan, one commit for each part.
 
         Raises what a commit raises. Called again with the same plan, it continues with the shard
         that failed, and stores nothing twice, even if only the answer to its commit was lost.

@@ -30,10 +30,13 @@ from topicdb.cli.options import (
     PathArgument,
     PropertiesOption,
     RawOption,
+    ShardBy,
+    ShardByOption,
     ShardsOption,
     StartOption,
     StructureOption,
     TzOption,
+    creating,
     opened_to_read,
     optional_time_of,
     range_of,
@@ -121,6 +124,13 @@ def ingest(
     value: Annotated[
         str, typer.Option(help="Column with the value; * for the rest of the record as JSON.")
     ] = WHOLE_ROW,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with the key of the message, which decides its shard (--shard-by key). "
+            "Where it is missing or empty, the topic decides."
+        ),
+    ] = None,
     encoding: Annotated[
         str | None,
         typer.Option(
@@ -145,6 +155,7 @@ def ingest(
         bool, typer.Option("--repeat", help="Store a file's messages although they are there.")
     ] = False,
     shards: ShardsOption = None,
+    shard_by: ShardByOption = None,
     structure: StructureOption = None,
 ) -> None:
     """Store messages from JSON lines or CSV, and create the database if there is none.
@@ -165,10 +176,13 @@ def ingest(
         raise typer.BadParameter(str(error), param_hint="--topic") from None
     if tz is not None:
         zone_of(tz)  # here, so that no line of the input is blamed for a mistake in it
-    mapping = Mapping(template, timestamp, time_unit, value, encoding, tz)
+    if key is not None and shard_by is ShardBy.TOPIC:
+        raise typer.BadParameter("--key goes with --shard-by key")
+    mapping = Mapping(template, timestamp, time_unit, value, encoding, tz, key)
+    schema = creating(shards, ShardBy.KEY if key is not None else shard_by, structure)
     counts = run_ingest(
         Source(file, chosen_format, mapping),
-        Target(path, durability.value, shards, structure or None, raw, repeat),
+        Target(path, durability.value, schema, raw, repeat),
         batch_rows,
         skip_bad=on_error is OnError.SKIP,
     )

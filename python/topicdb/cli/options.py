@@ -38,6 +38,19 @@ PartialOption = Annotated[
     typer.Option("--partial", help="Leave out shards that are damaged or gone; stderr says which."),
 ]
 ShardsOption = Annotated[int | None, typer.Option(help="Shards of a new database (else 1).")]
+
+
+class ShardBy(str, Enum):
+    """The values of ``shard_by`` of ``topicdb.open``."""
+
+    TOPIC = "topic"
+    KEY = "key"
+
+
+ShardByOption = Annotated[
+    ShardBy | None,
+    typer.Option(help="What decides the shard of a message in a new database (else topic)."),
+]
 StructureOption = Annotated[
     list[str] | None,
     typer.Option(help="Structure hint of a new database: 'metrics/+/cpu/#'. May be repeated."),
@@ -47,6 +60,17 @@ StructureOption = Annotated[
 def opened_to_read(path: str, *, partial: bool) -> topicdb.Database:
     """Opens a database to read; with ``partial``, without shards that are damaged or gone."""
     return topicdb.open(path, mode="r", on_damage="skip" if partial else "raise")
+
+
+def creating(
+    shards: int | None, shard_by: ShardBy | None, structure: list[str] | None
+) -> dict[str, Any]:
+    """Returns the options of ``topicdb.open`` for a database that is perhaps new."""
+    return {
+        "shards": shards,
+        "shard_by": None if shard_by is None else shard_by.value,
+        "structures": structure or None,
+    }
 
 
 def time_of(text: str, what: str, zone: str | None = None) -> TimeLike:

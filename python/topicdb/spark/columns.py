@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from topicdb import _core
+
 DDL = "topic string, timestamp timestamp, value binary"
 _METADATA_DDL = "shard int, serial bigint"
 _PROPERTIES_DDL = (
@@ -44,6 +46,9 @@ _TO_WRITE = {
     "timestamp": ("timestamp", "bigint"),
     "value": ("binary", "string"),
 }
+KEY = "key"
+"""The column of keys, which rows for a database that shards by key may have."""
+_KEY_TYPES = ("string", "binary")
 
 
 def ddl(*, metadata: bool, properties: bool) -> str:
@@ -70,11 +75,12 @@ def to_arrow(batch: Any, shard: int | None = None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
-def check_columns(types: Mapping[str, str], *, needs_timestamp: bool) -> None:
-    """Checks the columns of a DataFrame to be written.
+def check_columns(types: Mapping[str, str], *, needs_timestamp: bool, path: str) -> None:
+    """Checks the columns of a DataFrame to be written to the database at ``path``.
 
     ``types``: by column, in Spark's short names. Raises ValueError, which names the column, the
-    type that it should have and the one that it has.
+    type that it should have and the one that it has; SchemaError for a column of keys where the
+    database shards by topic; NotFoundError if there is none.
     """
     for name, allowed in _TO_WRITE.items():
         if name not in types:
@@ -84,10 +90,20 @@ def check_columns(types: Mapping[str, str], *, needs_timestamp: bool) -> None:
         if types[name] not in allowed:
             raise ValueError(f"column {name!r}: expected {' or '.join(allowed)}, got {types[name]}")
     for name in types:
-        if name not in _TO_WRITE:
+        if name not in (*_TO_WRITE, KEY):
             raise ValueError(
-                f"column {name!r} is unknown: expected topic, timestamp and value; select them"
+                f"column {name!r} is unknown: expected topic, timestamp, value and key; select them"
             )
+    shards_by = _core.read_schema(path)["shard_by"]
+    if KEY not in types:
+        return
+    if types[KEY] not in _KEY_TYPES:
+        raise ValueError(f"column {KEY!r}: expected {' or '.join(_KEY_TYPES)}, got {types[KEY]}")
+    if shards_by != "key":
+        raise _core.SchemaError(
+            f"column {KEY!r}: {path} is sharded by topic, and its messages have no keys: leave the "
+            "column out, or write to a database that was created with shard_by='key'"
+        )
 
 
 def located(error: Exception, where: str) -> Exception:

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from topicdb import _core, jobs
+from topicdb import jobs
 from topicdb.spark.columns import check_columns, located
 
 if TYPE_CHECKING:
@@ -46,12 +46,15 @@ class TaskDone(WriterCommitMessage):
     staged: jobs.Staged
 
 
-def check_schema(schema: StructType) -> None:
-    """Raises ValueError, which names the column, for a wrong column."""
+def check_schema(schema: StructType, path: str) -> None:
+    """Checks, before a job begins, the columns of rows for the database at ``path``.
+
+    Raises what ``check_columns`` raises.
+    """
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     if len(types) < len(schema.fields):
         raise ValueError(f"columns: two have the same name, of {schema.names}")
-    check_columns(types, needs_timestamp=False)
+    check_columns(types, needs_timestamp=False, path=path)
 
 
 def _complete(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
@@ -158,8 +161,3 @@ def _property(name: str) -> str:
     if value is None:
         raise RuntimeError(f"Spark has not said the property {name} of this streaming query")
     return re.sub(r"[^A-Za-z0-9_-]", "-", str(value))
-
-
-def check_database(path: str) -> None:
-    """Raises NotFoundError, before a job begins, if there is no database to write to."""
-    _core.read_schema(path)

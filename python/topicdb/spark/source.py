@@ -55,7 +55,7 @@ class TopicDBDataSource(DataSource):
 
     def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:
         from topicdb.spark.options import write_options
-        from topicdb.spark.sink import check_database, check_schema
+        from topicdb.spark.sink import check_schema
 
         if overwrite:
             raise ValueError(
@@ -63,8 +63,7 @@ class TopicDBDataSource(DataSource):
                 "what shall go with Database.delete, and use mode append"
             )
         options = write_options(self.options)
-        check_schema(schema)
-        check_database(options.path)
+        check_schema(schema, options.path)
         return options
 
 

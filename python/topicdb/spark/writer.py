@@ -7,25 +7,28 @@ timestamps the result is the same; rows without a timestamp are stored twice.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 import topicdb
 from topicdb import _core
 from topicdb.closing import first_error
-from topicdb.spark.columns import check_columns, located
-from topicdb.types import Durability
+from topicdb.spark.columns import KEY, check_columns, located
+from topicdb.types import Durability, Key, Keys
 
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import DataFrame
 
+KeyOf: TypeAlias = Callable[[Any], "Key | None"]
+"""Returns the key of a row, or None if it has none."""
 LOCK_PATIENCE_S = 10.0
 """How long a task waits for a shard: a killed task's process may hold it for some seconds."""
 _FIRST_PAUSE_S = 0.05
@@ -74,11 +77,11 @@ class PartitionWriter:
         self._database = _open_shard(self._path, self.written.shard, self._durability)
         return self
 
-    def append(self, messages: Any) -> None:
+    def append(self, messages: Any, *, key: Keys | None = None) -> None:
         """Appends as ``topicdb.Database.append`` does; errors name the rows of the partition."""
         done = self.written
         try:
-            receipt = self._database.append(messages)
+            receipt = self._database.append(messages, key=key)
         except (ValueError, TypeError) as error:
             where = f"shard {done.shard}, rows from {done.messages} of its partition"
             raise located(error, where) from None
@@ -96,21 +99,29 @@ class PartitionWriter:
 
 
 def write_partition(
-    messages: Iterable[Any], path: str, shard: int, *, durability: Durability = "os"
+    messages: Iterable[Any],
+    path: str,
+    shard: int,
+    *,
+    key: KeyOf | None = None,
+    durability: Durability = "os",
 ) -> Iterator[ShardWritten]:
     """Writes one partition, for ``mapPartitions``: yields one ``ShardWritten``, or none if empty.
 
-    ``messages``: (topic, µs, value) tuples, or Arrow record batches with these columns. All of them
-    must belong to ``shard``; ReadOnlyError names a topic that does not.
+    ``messages``: (topic, µs, value) tuples, or Arrow record batches with these columns and perhaps
+    ``key``. All of them must belong to ``shard``; ReadOnlyError names a topic that does not.
+    ``key``: called with each tuple, returns its key or None, if the database shards by key.
     """
     batches = _in_batches(iter(messages))
     first = next(batches, None)
     if first is None:
         return
     with PartitionWriter(path, shard, durability=durability) as writer:
-        writer.append(first)
-        for batch in batches:
-            writer.append(batch)
+        for batch in itertools.chain([first], batches):
+            keys = None
+            if key is not None and isinstance(batch, list):
+                keys = [key(row) for row in batch]
+            writer.append(batch, key=keys)
     yield writer.written
 
 
@@ -120,22 +131,31 @@ def write_dataframe(
     """Runs a job that stores the rows of a DataFrame in the database at ``path``.
 
     Columns: ``topic`` string; ``timestamp`` timestamp or bigint µs, null if TopicDB is to assign
-    it; ``value`` binary or string. The database must exist, and no process may be writing it.
+    it; ``value`` binary or string; if the database shards by key, perhaps ``key`` string or binary,
+    null where the topic decides. The database must exist, and no process may be writing it.
 
     Returns how many messages were stored, and the last serial of each shard.
 
-    Raises ValueError, which names a wrong column, before any job starts; NotFoundError or
-    LockedError.
+    Raises ValueError or SchemaError, which name a wrong column, before any job starts;
+    NotFoundError or LockedError.
 
     >>> topicdb.spark.write_dataframe(frame, "fleet.db").messages           # doctest: +SKIP
     """
     from pyspark.sql import functions as F  # noqa: N812 - the name Spark users know
 
-    check_columns(dict(dataframe.dtypes), needs_timestamp=True)
     path = os.path.abspath(path)  # tasks may run in another directory
+    check_columns(dict(dataframe.dtypes), needs_timestamp=True, path=path)
     shards = _shards_of(path)
-    rows = dataframe.select("topic", "timestamp", F.col("value").cast("binary").alias("value"))
-    shard = F.expr(f"cast(pmod(crc32(cast(topic as binary)), {shards}) as int)")
+    rows = dataframe.select(
+        "topic",
+        "timestamp",
+        F.col("value").cast("binary").alias("value"),
+        *([F.col(KEY).cast("binary").alias(KEY)] if KEY in dataframe.columns else []),
+    )
+    decides = "cast(topic as binary)"
+    if KEY in dataframe.columns:
+        decides = f"coalesce({KEY}, {decides})"
+    shard = F.expr(f"cast(pmod(crc32({decides}), {shards}) as int)")
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -150,16 +170,30 @@ def write_dataframe(
 
 
 def write_rdd(
-    rdd: RDD[tuple[str, int | None, bytes]], path: str, *, durability: Durability = "os"
+    rdd: RDD[tuple[str, int | None, bytes]],
+    path: str,
+    *,
+    key: KeyOf | None = None,
+    durability: Durability = "os",
 ) -> WriteResult:
-    """Stores an RDD of (topic, µs or None, value), otherwise like ``write_dataframe``."""
+    """Stores an RDD of (topic, µs or None, value), otherwise like ``write_dataframe``.
+
+    ``key``: called with each row, returns its key or None, if the database shards by key.
+    """
     path = os.path.abspath(path)  # tasks may run in another directory
     shards = _shards_of(path)
 
     def write(shard: int, rows: Iterable[Any]) -> Iterator[ShardWritten]:
-        return write_partition((row for _, row in rows), path, shard, durability=durability)
+        messages = (row for _, row in rows)
+        return write_partition(messages, path, shard, key=key, durability=durability)
 
-    keyed = rdd.map(lambda row: (topicdb.shard_of(row[0], shards), row))
+    def shard_of(row: Any) -> int:
+        found = None if key is None else key(row)
+        if found is None:
+            return topicdb.shard_of(row[0], shards)
+        return topicdb.shard_of_key(found, shards)
+
+    keyed = rdd.map(lambda row: (shard_of(row), row))
     return _total(
         keyed.partitionBy(shards, lambda shard: shard).mapPartitionsWithIndex(write).collect()
     )

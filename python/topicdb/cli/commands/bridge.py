@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from dataclasses import asdict
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -27,10 +28,24 @@ from topicdb.cli.broker import (
 )
 from topicdb.cli.errors import UserError
 from topicdb.cli.ingest.mapping import TimeUnit
-from topicdb.cli.options import DurabilityChoice, PathArgument, ShardsOption, StructureOption
+from topicdb.cli.options import (
+    DurabilityChoice,
+    PathArgument,
+    ShardBy,
+    ShardsOption,
+    StructureOption,
+    creating,
+)
 from topicdb.cli.stopping import stopped_by_signals
 
 _SHOW_S = 0.5
+
+
+class BridgeShardBy(str, Enum):
+    """The values of ``shard_by`` of a bridge."""
+
+    TOPIC = "topic"
+    CLIENT = "client"
 
 
 def bridge(
@@ -69,6 +84,19 @@ def bridge(
     client_id_property: Annotated[
         str, typer.Option(help="User property with the name of the publisher.")
     ] = CLIENT_ID_PROPERTY,
+    shard_by: Annotated[
+        BridgeShardBy,
+        typer.Option(
+            help="What decides the shard of a message: its topic, or the client that published it. "
+            "A new database is made so."
+        ),
+    ] = BridgeShardBy.TOPIC,
+    client_level: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Level of the topic, counted from 1, that names the client (--shard-by)."
+        ),
+    ] = None,
     deduplicate_by: Annotated[
         str | None,
         typer.Option(help="User property with the id of a message, which is stored once."),
@@ -114,9 +142,10 @@ def bridge(
     stored.
     """
     host, port = broker_address(broker)
+    by_key = ShardBy.KEY if shard_by is BridgeShardBy.CLIENT else None
     with (
         topicdb.open(
-            path, durability=durability.value, shards=shards, structures=structure or None
+            path, durability=durability.value, **creating(shards, by_key, structure)
         ) as database,
         stopped_by_signals() as stopped,
     ):
@@ -135,6 +164,8 @@ def bridge(
                 tls=tls_of(tls, ca),
                 session_expiry=session_expiry,
                 client_id_property=client_id_property,
+                shard_by=shard_by.value,
+                client_level=client_level,
                 deduplicate_by=deduplicate_by,
                 history=history or (),
                 request_topic=request_topic,
@@ -178,6 +209,7 @@ def _line(status: Status, per_s: float | None) -> str:
         ("replayed", status.replays),
         ("cannot be stored", status.refused),
         ("without a device's time", status.untimed),
+        ("without a client's name", status.unnamed),
         ("answers", status.replayed),
     ):
         if count:

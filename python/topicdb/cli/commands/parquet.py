@@ -13,10 +13,13 @@ from topicdb.cli.options import (
     EndOption,
     PartialOption,
     PathArgument,
+    ShardBy,
+    ShardByOption,
     ShardsOption,
     StartOption,
     StructureOption,
     TzOption,
+    creating,
     opened_to_read,
     range_of,
 )
@@ -75,22 +78,33 @@ def import_files(
     repeat: Annotated[
         bool, typer.Option("--repeat", help="Store them although they were imported before.")
     ] = False,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with the key of the message, which decides its shard (--shard-by key). "
+            "Where it is null, the topic decides."
+        ),
+    ] = None,
     shards: ShardsOption = None,
+    shard_by: ShardByOption = None,
     structure: StructureOption = None,
 ) -> None:
     """Store the messages of Parquet files, all or none.
 
     Creates the database if there is none. Works while another process has it open for writing.
     """
-    _prepare(path, files, {"shards": shards, "structures": structure or None})
+    if key is not None and shard_by is ShardBy.TOPIC:
+        raise typer.BadParameter("--key goes with --shard-by key")
+    shard_by = ShardBy.KEY if key is not None else shard_by
+    _prepare(path, files, creating(shards, shard_by, structure), key)
     with Meter(of_messages=True) as meter:
-        done = import_into(path, files, repeat=repeat, progress=meter.advance)
+        done = import_into(path, files, key=key, repeat=repeat, progress=meter.advance)
     print(_import_summary(done, path))
 
 
-def _prepare(path: str, files: list[str], options: dict[str, Any]) -> None:
+def _prepare(path: str, files: list[str], options: dict[str, Any], key: str | None) -> None:
     """Creates the database if there is none, else checks the options against it."""
-    schema = schema_for(files)  # before anything is made
+    schema = schema_for(files, key=key)  # before anything is made
     try:
         _core.read_schema(path)
     except topicdb.NotFoundError:

@@ -23,8 +23,10 @@ from topicdb.cli.options import (
     JsonOption,
     OnDamage,
     PathArgument,
+    ShardByOption,
     ShardsOption,
     StructureOption,
+    creating,
 )
 from topicdb.cli.output import printable
 from topicdb.cli.stopping import stopped_by_signals
@@ -109,6 +111,7 @@ def serve(
         typer.Option(help="At a shard that is damaged or gone: raise an error, or skip the shard."),
     ] = OnDamage.RAISE,
     shards: ShardsOption = None,
+    shard_by: ShardByOption = None,
     structure: StructureOption = None,
 ) -> None:
     """Offer a database to other processes, until SIGTERM or Ctrl-C.
@@ -128,8 +131,7 @@ def serve(
                 durability=durability.value,
                 quota_bytes=quota,
                 on_damage=on_damage.value,
-                shards=shards,
-                structures=structure or None,
+                **creating(shards, shard_by, structure),
             )
         )
         server = topicdb.serve(

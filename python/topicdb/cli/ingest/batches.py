@@ -16,9 +16,9 @@ BATCH_BYTES_MAX = 64 << 20
 class Batches:
     """Stores rows in batches, and leaves out batches that the database has already.
 
-    The id of a batch is a hash of all rows before it and of its first row. If the database knows
-    this id, the batch ends where the stored one ended, however many rows a batch has now. With
-    ``repeat`` batches have no id, and everything is stored. Not thread-safe.
+    The id of a batch is a hash of all rows and keys before it and of its first ones. If the
+    database knows this id, the batch ends where the stored one ended, however many rows a batch has
+    now. With ``repeat`` batches have no id, and everything is stored. Not thread-safe.
     """
 
     def __init__(
@@ -30,6 +30,7 @@ class Batches:
         self._raw = raw
         self._before = hashlib.blake2b(digest_size=16)
         self._rows: list[Row] = []
+        self._keys: list[str | None] = []
         self._bytes = 0
         self._id: str | None = None
         self._limit = rows_max
@@ -45,11 +46,12 @@ class Batches:
         """Returns the rows that wait to be stored."""
         return self._rows
 
-    def add(self, row: Row) -> bool:
-        """Adds a row, and returns whether the batch is full."""
+    def add(self, row: Row, key: str | None = None) -> bool:
+        """Adds a row with its key, and returns whether the batch is full."""
         if not self._rows:
-            self._begin(row)
+            self._begin(row, key)
         self._rows.append(row)
+        self._keys.append(key)
         self._bytes += len(row[0]) + len(row[2])
         is_large = self._bytes >= BATCH_BYTES_MAX and not self._is_known
         return len(self._rows) >= self._limit or is_large
@@ -59,19 +61,24 @@ class Batches:
         if not self._rows:
             return
         if self._id is None:
-            self._database.append(self._rows, raw=self._raw)
+            self._store_as(None)
         elif self._append(self._id):
             self.repeated += len(self._rows)
         if not self._repeat:
-            _add_to(self._before, self._rows)
+            _add_to(self._before, self._rows, self._keys)
         self._rows = []
+        self._keys = []
         self._bytes = 0
 
-    def _begin(self, first: Row) -> None:
+    def _store_as(self, id: str | None) -> topicdb.Receipt:
+        keys = self._keys if any(key is not None for key in self._keys) else None
+        return self._database.append(self._rows, key=keys, raw=self._raw, id=id)
+
+    def _begin(self, first: Row, key: str | None) -> None:
         if self._repeat:
             return
         beginning = self._before.copy()
-        _add_to(beginning, [first])
+        _add_to(beginning, [first], [key])
         self._id = f"ingest:{beginning.hexdigest()}"
         known = self._database.find_append(self._id)
         self._is_known = known is not None
@@ -80,18 +87,21 @@ class Batches:
     def _append(self, id: str) -> bool:
         """Stores the batch, and returns whether all of it was there already."""
         try:
-            return self._database.append(self._rows, raw=self._raw, id=id).repeated
+            return self._store_as(id).repeated
         except ValueError:
             # The id belongs to a batch that begins with the same row and goes on in another way,
             # so these rows get an id of their own. Another mistake is raised again.
             content = hashlib.blake2b(digest_size=16)
-            _add_to(content, self._rows)
+            _add_to(content, self._rows, self._keys)
             name = f"{id}:{content.hexdigest()}"
-            return self._database.append(self._rows, raw=self._raw, id=name).repeated
+            return self._store_as(name).repeated
 
 
-def _add_to(hash: hashlib.blake2b, rows: Iterable[Row]) -> None:
-    for topic, timestamp, value in rows:
+def _add_to(hash: hashlib.blake2b, rows: Iterable[Row], keys: Iterable[str | None]) -> None:
+    for (topic, timestamp, value), key in zip(rows, keys, strict=True):
+        if key is not None:
+            hash.update(b"key %d;" % len(key.encode()))
+            hash.update(key.encode())
         text = topic.encode()
         hash.update(b"%d,%d,%s;" % (len(text), len(value), str(timestamp).encode()))
         hash.update(text)

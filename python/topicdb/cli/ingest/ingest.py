@@ -7,8 +7,8 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import BinaryIO, cast
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, cast
 
 import topicdb
 from topicdb.cli.errors import UserError, message_of
@@ -36,14 +36,14 @@ class Source:
 class Target:
     """The database in which ``topicdb ingest`` stores.
 
-    ``shards`` and ``structures`` matter when the database is created. ``raw`` is that of
-    ``Database.append``. ``repeat``: messages of a file are stored although they are there already.
+    ``schema``: options of ``topicdb.open``, which matter when the database is created. ``raw`` is
+    that of ``Database.append``. ``repeat``: messages of a file are stored although they are there
+    already.
     """
 
     path: str
     durability: Durability
-    shards: int | None = None
-    structures: list[str] | None = None
+    schema: dict[str, Any] = field(default_factory=dict)
     raw: bool = False
     repeat: bool = False
 
@@ -92,12 +92,7 @@ def ingest(source: Source, target: Target, batch_rows: int, *, skip_bad: bool) -
         records = open_records(lines, source.format)
         if records.columns is not None:
             source.mapping.check_columns(records.columns)
-        with topicdb.open(
-            target.path,
-            shards=target.shards,
-            structures=target.structures,
-            durability=target.durability,
-        ) as database:
+        with topicdb.open(target.path, durability=target.durability, **target.schema) as database:
             # A pipe may well send the same messages again. In the layout skipstream a message
             # replaces one of the same topic and timestamp: storing a file again brings its own
             # messages back.
@@ -174,7 +169,7 @@ class _Ingest:
         try:
             line, fields = next(records)
             try:
-                row = mapping.row(fields)
+                row, key = mapping.row(fields), mapping.key(fields)
                 self._check(row)
             except ValueError as error:
                 raise LineError(line, message_of(error)) from error
@@ -185,7 +180,7 @@ class _Ingest:
                 raise
             self._skip(error)
             return True
-        self._add(line, row)
+        self._add(line, row, key)
         return True
 
     def _check(self, row: Row) -> None:
@@ -198,9 +193,9 @@ class _Ingest:
                 f"timestamp {timestamp}: a database with timestamp_bytes=0 knows no time but 0"
             )
 
-    def _add(self, line: int, row: Row) -> None:
+    def _add(self, line: int, row: Row, key: str | None) -> None:
         self._batch_last_line = line
-        if self._batches.add(row):
+        if self._batches.add(row, key):
             self._store()
 
     def _store(self) -> None:

@@ -1,4 +1,4 @@
-"""Turns records into messages: says which columns make the topic, the timestamp and the value."""
+"""Turns records into messages: says which columns make topic, timestamp, value and key."""
 
 from __future__ import annotations
 
@@ -93,6 +93,7 @@ class Mapping:
         value: the column with the value, or ``*`` for the rest of the record as a JSON object.
         encoding: a column that says ``base64`` where the value is base64 text, or None.
         zone: the zone of times without one, as --tz names it. None: such times are errors.
+        key: the column with the key, or None.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Mapping:
         value: str = WHOLE_ROW,
         encoding: str | None = None,
         zone: str | None = None,
+        key: str | None = None,
     ) -> None:
         self._topic = topic
         self._timestamp_required = timestamp is not None
@@ -111,6 +113,7 @@ class Mapping:
         self._value = value
         self._encoding = encoding
         self._zone = zone
+        self._key = key
         self._used = {*topic.columns, self._timestamp}
 
     def check_columns(self, columns: Sequence[str]) -> None:
@@ -120,6 +123,8 @@ class Mapping:
             named.append(self._timestamp)
         if self._value != WHOLE_ROW:
             named.append(self._value)
+        if self._key is not None:
+            named.append(self._key)
         for column in named:
             if column not in columns:
                 raise UserError(_missing(column, columns))
@@ -132,6 +137,15 @@ class Mapping:
             fields.get(self._timestamp), self._time_unit, self._timestamp, self._zone
         )
         return topic, timestamp, self._value_of(fields)
+
+    def key(self, fields: Fields) -> str | None:
+        """Returns the key of a record, or None if it has none.
+
+        Raises ValueError if it is no text, number or truth value.
+        """
+        if self._key is None or fields.get(self._key) in (None, ""):
+            return None
+        return _word(fields, self._key)
 
     def _value_of(self, fields: Fields) -> bytes:
         if self._value == WHOLE_ROW:
@@ -214,7 +228,9 @@ def _word(fields: Fields, column: str) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, (dict, list)):
-        raise ValueError(f"column {column!r} is no word for a topic: {_json(value).decode()[:80]}")
+        raise ValueError(
+            f"column {column!r} is no word for a topic or key: {_json(value).decode()[:80]}"
+        )
     return _json(value).decode()
 
 
