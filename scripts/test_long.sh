@@ -8,7 +8,7 @@ cd "$topicdb_root"
 
 declare -A folders=(
   [spark]="spark"
-  [storage]="care database lifecycle messages parquet queues"
+  [storage]="care conformance database lifecycle messages parquet queues"
   [programs]="bridge cli follow forward mqtt project remote replay"
 )
 turns=(spark storage programs)

@@ -11,6 +11,7 @@
 #include "store/cursor/tail_impl.h"
 #include "store/database/create.h"
 #include "store/database/database_impl.h"
+#include "store/database/missing_shards.h"
 #include "store/read/last_source.h"
 
 namespace topicdb {

@@ -6,6 +6,7 @@ docs/engines.md says what an engine promises, and how a third party writes one.
 
 from topicdb.engines.appends import AppendThread
 from topicdb.engines.base import EngineBase, stats_of
+from topicdb.engines.columns import split_keys
 from topicdb.engines.features import FEATURES, Feature, lacks_of
 from topicdb.engines.scans import BatchScan
 from topicdb.engines.values import (
@@ -13,6 +14,7 @@ from topicdb.engines.values import (
     checked_arrow,
     checked_durability,
     checked_filters,
+    checked_keys,
     checked_rows,
     refuse_given,
 )
@@ -27,8 +29,10 @@ __all__ = [
     "checked_arrow",
     "checked_durability",
     "checked_filters",
+    "checked_keys",
     "checked_rows",
     "lacks_of",
     "refuse_given",
+    "split_keys",
     "stats_of",
 ]

@@ -76,6 +76,13 @@ def test_messages_survive_reopening(smoke: dict[str, Any], environment: Path) ->
     assert Path(smoke["file"]).is_relative_to(environment)
 
 
+def test_the_suite_of_engines_runs_from_the_wheel(environment: Path) -> None:
+    command = ("-I", "-m", "topicdb.conformance", "topicdb.conformance.ours:COLUMNAR", "-k", "log.")
+    output = run(environment / "bin" / "python", *command)
+    found = re.fullmatch(r"columnar: (\d+) kept, 0 broken, 0 not checked", output.splitlines()[-1])
+    assert found is not None and int(found[1]) > 10, output
+
+
 def test_every_library_comes_from_the_wheel(smoke: dict[str, Any], environment: Path) -> None:
     loaded = [path for path in smoke["maps"] if BUNDLED.search(Path(path).name)]
     assert loaded, "at least libzstd is a shared library of the wheel"

@@ -1,0 +1,1 @@
+"""What is read in the order of commits: the log, subscriptions."""

@@ -1,0 +1,1 @@
+"""How long messages stay, and what they take."""

@@ -1,0 +1,1 @@
+"""What is written: appends, deletes, transactions, and commits for which nobody waits."""
