@@ -345,7 +345,7 @@ class Model:
         """Returns ``cursor`` as it is when the database was asked for it now."""
         key = cursor.stream.key
         passed = {
-            self._id(entry)
+            _id(cursor.stream.slab, entry)
             for entry in self.stream_entries(cursor.stream)
             if matches(cursor.filter, entry.topic)
             and (
@@ -371,7 +371,7 @@ class Model:
                 cursor.stream.slab[:2] == slab_id[:2] and matches(cursor.filter, entry.topic)
                 for cursor in cursors
             )
-            return is_older or self._id(entry) in passed
+            return is_older or _id(slab_id, entry) in passed
 
         return [
             entry.message
@@ -391,49 +391,46 @@ class Model:
         left = self.left(cursor)
         assert left, "everything was given"
         first = min(key for key, _, _ in left)
-        next_of_streams: dict[StreamKey, Entry] = {}  # those of one time and commit tie
+        next_of_streams: dict[StreamKey, tuple[SlabId, Entry]] = {}  # of one time and commit: a tie
         for key, stream, entry in sorted(left, key=lambda one: one[2].position):
             if key == first:
-                next_of_streams.setdefault(stream, entry)
-        found = [entry for entry in next_of_streams.values() if entry.message == message]
+                next_of_streams.setdefault(stream.key, (stream.slab, entry))
+        found = [one for one in next_of_streams.values() if one[1].message == message]
         assert found, f"{message} does not come next"
-        return replace(cursor, given=cursor.given | {self._id(found[0])})
+        return replace(cursor, given=cursor.given | {_id(*found[0])})
 
     def lose(self, cursor: ScanCursor, slab_id: SlabId, messages: int) -> ScanCursor:
         """Returns the cursor behind a slab that was told to be lost, with so many messages."""
         (slab,) = (slab for of, slab in self.dropped[cursor.dropped :] if of == slab_id)
         assert slab_id not in cursor.told, "told twice"
-        assert len(self._unread(cursor, slab)) <= messages
+        assert len(self._unread(cursor, slab_id, slab)) <= messages
         return replace(cursor, told=cursor.told | {slab_id})
 
     def check_end(self, cursor: ScanCursor) -> None:
         """Checks that a scan that has ended has given everything, and told all that was lost."""
         assert self.left(cursor) == []
         for slab_id, slab in self.dropped[cursor.dropped :]:
-            assert slab_id in cursor.told or not self._unread(cursor, slab)
+            assert slab_id in cursor.told or not self._unread(cursor, slab_id, slab)
 
-    def left(self, cursor: ScanCursor) -> list[tuple[OrderKey, StreamKey, Entry]]:
+    def left(self, cursor: ScanCursor) -> list[tuple[OrderKey, StreamRef, Entry]]:
         """Returns what a scan must still give, with its place in the order, and its stream."""
         return [
-            (self._scan_key(slab_id, slab, entry), slab.stream_of[entry.topic], entry)
+            (self._scan_key(stream, entry), stream, entry)
             for slab_id, slab in self.slabs.items()
-            for entry in self._unread(cursor, slab)
+            for entry in self._unread(cursor, slab_id, slab)
+            for stream in [StreamRef(slab_id, slab.stream_of[entry.topic])]
         ]
 
-    def _unread(self, cursor: ScanCursor, slab: Slab) -> list[Entry]:
+    def _unread(self, cursor: ScanCursor, slab_id: SlabId, slab: Slab) -> list[Entry]:
         return [
             entry
             for entry in slab.entries.values()
             if is_wanted(entry, cursor.filter, cursor.start, cursor.end)
-            and entry.serial <= cursor.until[self.shard_of(entry.topic)]
-            and self._id(entry) not in cursor.given
+            and entry.serial <= cursor.until[slab_id[0]]
+            and _id(slab_id, entry) not in cursor.given
         ]
 
-    def _id(self, entry: Entry) -> MessageId:
-        return self.shard_of(entry.topic), entry.serial, entry.position
-
-    def _scan_key(self, slab_id: SlabId, slab: Slab, entry: Entry) -> OrderKey:
-        stream = StreamRef(slab_id, slab.stream_of[entry.topic])
+    def _scan_key(self, stream: StreamRef, entry: Entry) -> OrderKey:
         order = self.reading_order(stream)
         if self.schema.layout == "skipstream":
             return *order, self.order_key(stream.key, entry)
@@ -478,6 +475,10 @@ class Model:
         structures = Structures(self.schema.thresholds, self.schema.structures)
         keeps_all = self.schema.layout == "columnar"
         return Slab(structures, self.changes[shard], keeps_all=keeps_all)
+
+
+def _id(slab_id: SlabId, entry: Entry) -> MessageId:
+    return slab_id[0], entry.serial, entry.position
 
 
 def _rank(found: tuple[tuple[int, ...], Entry]) -> tuple[int, ...]:
