@@ -54,8 +54,6 @@ Filter ParseFilter(const pybind11::str& text);
 using Filters = std::optional<std::vector<pybind11::str>>;
 // Returns the filters, or one that matches every topic if `filters` is None. Throws TopicError.
 std::vector<Filter> ParseFilters(const Filters& filters);
-// Returns the layout with this name. Throws SchemaError if there is none.
-LayoutKind ParseLayout(const std::string& text);
 // Returns a topicdb._core.Scan. REQUIRES (WrapScan, WrapTail): the GIL
 pybind11::object WrapScan(std::unique_ptr<Scan> scan);
 

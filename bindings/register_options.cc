@@ -57,7 +57,7 @@ void DefineSchema(Type& type) {
     options.schema.shard_by = ParseShardBy(by);
   });
   Define<const std::string&>(type, "layout", [](OpenOptions& options, const std::string& layout) {
-    options.schema.layout = ParseLayout(layout);
+    options.schema.layout = Unwrap(LayoutNamed(layout));
   });
   Define<std::int64_t>(type, "timestamp_bytes", [](OpenOptions& options, std::int64_t bytes) {
     options.schema.timestamp_bytes = Unsigned(bytes, "timestamp_bytes", &SchemaFault);
@@ -136,12 +136,6 @@ void DefineHandle(Type& type) {
 }
 
 }  // namespace
-
-LayoutKind ParseLayout(const std::string& text) {
-  if (text == "columnar") return LayoutKind::kColumnar;
-  if (text == "skipstream") return LayoutKind::kSkipstream;
-  Raise(SchemaFault("layout: expected 'columnar' or 'skipstream', got '" + text + "'"));
-}
 
 void RegisterOptions(py::module_& module) {
   Type type(module, "OpenOptions", "What topicdb.open asks for.", py::is_final());

@@ -248,7 +248,7 @@ SlabInfo NewSlab(std::uint32_t shard, RetentionClassId class_id, const std::stri
                  std::optional<std::int64_t> last_timestamp, std::uint32_t keep_last) {
   return {{shard, class_id, generation},
           retention_class,
-          ParseLayout(layout),
+          Unwrap(LayoutNamed(layout)),
           read_only,
           created_at,
           sealed_at,

@@ -50,6 +50,10 @@ void WriteFiles(Seeds* seeds) {
       RetentionRules::Make({{"debug/#", 5us, 7, 1us, 0}, {"state/+", 0us, 0, 0us, 3}}).value();
   seeds->WriteChecked(FuzzRecord::kRetention, EncodeRetention(rules));
   seeds->WriteChecked(FuzzRecord::kRetention, EncodeRetention(rules.With({{"a/#", 9us}}).value()));
+  const auto with_layouts = RetentionRules::Make({{"a/#", 0us, 0, 0us, 0, LayoutKind::kColumnar},
+                                                  {"b/#", 0us, 0, 0us, 0, LayoutKind::kSkipstream}})
+                                .value();
+  seeds->WriteChecked(FuzzRecord::kRetention, EncodeRetention(with_layouts));
 }
 
 void WriteTokens(Seeds* seeds) {

@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "topicdb/status.h"
 
 namespace topicdb {
 
@@ -30,6 +33,8 @@ enum class LayoutKind : std::uint8_t {
 
 // Returns "columnar" or "skipstream".
 const char* NameOf(LayoutKind layout);
+// Returns the layout with this name. Returns kSchema, which lists the names, if there is none.
+Result<LayoutKind> LayoutNamed(std::string_view name);
 
 // What decides in which shard a message is stored. DO NOT CHANGE THESE VALUES: they are on disk.
 enum class ShardBy : std::uint8_t {
@@ -55,16 +60,22 @@ struct RetentionClass {
   // that are too old. Without an age and a size, the last ones of all generations that are no
   // longer written to. 0: none.
   std::uint32_t keep_last = 0;
+  // The layout of new generations. Absent: that of the generation before, or for the first one that
+  // of the schema.
+  std::optional<LayoutKind> layout = std::nullopt;
 
   bool operator==(const RetentionClass&) const = default;
 };
 
-// What is fixed when the database is created. Only the retention may change later.
+// What is fixed when the database is created. Only the retention may change later, and with it the
+// layout of new generations.
 struct Schema {
   // Each shard is a RocksDB of its own with one writer. An append stores a message in shard
   // crc32(topic or key) % shards, as shard_by says.
   std::uint32_t shards = 1;
   ShardBy shard_by = ShardBy::kTopic;
+  // The layout of the first generations. Later ones may have another: see RetentionClass::layout
+  // and Upkeep::Rotate.
   LayoutKind layout = LayoutKind::kColumnar;
   // Width of a timestamp in keys: 8, or 0 for a pure map of topics. With 0, every timestamp is 0.
   std::uint32_t timestamp_bytes = 8;

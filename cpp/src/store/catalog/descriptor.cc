@@ -119,9 +119,8 @@ Status CheckSchema(const Schema& schema) {
     return SchemaFault("timestamp_bytes: expected 0 or 8, got " +
                        std::to_string(schema.timestamp_bytes));
   }
-  if (schema.timestamp_bytes == 0 && schema.layout != LayoutKind::kSkipstream) {
-    return SchemaFault("timestamp_bytes: 0 needs layout 'skipstream'");
-  }
+  TOPICDB_RETURN_IF_ERROR(CheckLayout(schema.layout, schema.timestamp_bytes));
+  TOPICDB_RETURN_IF_ERROR(CheckLayouts(schema.retention, schema.timestamp_bytes));
   if (schema.thresholds.empty()) return SchemaFault("thresholds: at least one number is needed");
   for (const std::string& hint : schema.structures) {
     const Result<Filter> filter = Filter::Parse(hint);
@@ -190,6 +189,9 @@ std::string ShowRetention(const std::vector<RetentionClass>& classes) {
     }
     if (item.rotation_period > item.rotation_period.zero()) {
       limits += ", rotated every " + std::to_string(item.rotation_period.count()) + " µs";
+    }
+    if (item.layout.has_value()) {
+      limits += (limits.empty() ? "layout " : ", layout ") + std::string(NameOf(*item.layout));
     }
     items.push_back(item.filter + ": " + (limits.empty() ? "keep" : limits));
   }
@@ -291,6 +293,30 @@ const char* NameOf(LayoutKind layout) {
 
 const char* NameOf(ShardBy shard_by) { return shard_by == ShardBy::kTopic ? "topic" : "key"; }
 
+Result<LayoutKind> LayoutNamed(std::string_view name) {
+  for (const LayoutKind layout : {LayoutKind::kColumnar, LayoutKind::kSkipstream}) {
+    if (name == NameOf(layout)) return layout;
+  }
+  return SchemaFault("layout: expected 'columnar' or 'skipstream', got '" + std::string(name) +
+                     "'");
+}
+
+// In a map of topics, one with timestamp_bytes=0, there is one message of each topic. Blocks keep
+// every message, so no generation of such a database can have them.
+Status CheckLayout(LayoutKind layout, std::uint32_t timestamp_bytes) {
+  if (timestamp_bytes != 0 || layout == LayoutKind::kSkipstream) return Status::Ok();
+  return SchemaFault("timestamp_bytes: 0 needs layout 'skipstream'");
+}
+
+Status CheckLayouts(const std::vector<RetentionClass>& classes, std::uint32_t timestamp_bytes) {
+  for (const RetentionClass& item : classes) {
+    if (!item.layout.has_value()) continue;
+    TOPICDB_RETURN_IF_ERROR(
+        CheckLayout(*item.layout, timestamp_bytes).WithContext("retention: '" + item.filter + "'"));
+  }
+  return Status::Ok();
+}
+
 namespace {
 
 template <typename Choice>
@@ -311,7 +337,10 @@ Status CheckAgreement(const SchemaRequest& request, const Schema& stored, const 
     return Disagreement(path, "shard_by", Quoted(*request.shard_by), Quoted(stored.shard_by));
   }
   if (request.layout && *request.layout != stored.layout) {
-    return Disagreement(path, "layout", Quoted(*request.layout), Quoted(stored.layout));
+    return Disagreement(path, "layout", Quoted(*request.layout),
+                        Quoted(stored.layout) +
+                            " (rotate and set_retention begin generations of "
+                            "another layout)");
   }
   if (request.timestamp_bytes && *request.timestamp_bytes != stored.timestamp_bytes) {
     return Disagreement(path, "timestamp_bytes", std::to_string(*request.timestamp_bytes),

@@ -2,8 +2,10 @@
 // and the database's schema.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "topicdb/options.h"
 #include "topicdb/status.h"
@@ -30,5 +32,10 @@ Result<Descriptor> MakeDescriptor(const SchemaRequest& request);
 // Returns kSchema, which names the option and both values, if the request disagrees with the stored
 // schema.
 Status CheckAgreement(const SchemaRequest& request, const Schema& stored, const std::string& path);
+
+// Return kSchema for a layout, or for classes with one, that a database with timestamps of this
+// width cannot have.
+Status CheckLayout(LayoutKind layout, std::uint32_t timestamp_bytes);
+Status CheckLayouts(const std::vector<RetentionClass>& classes, std::uint32_t timestamp_bytes);
 
 }  // namespace topicdb

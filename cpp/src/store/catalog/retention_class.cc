@@ -57,7 +57,9 @@ Result<std::vector<RetentionRule>> ParseClasses(const std::vector<RetentionClass
 }
 
 bool IsImplicit(const RetentionClass& limits) {
-  return limits == RetentionClass{std::string(kEverythingElse)};
+  RetentionClass implicit;
+  implicit.filter = kEverythingElse;
+  return limits == implicit;
 }
 
 constexpr std::chrono::microseconds kNone{0};
@@ -206,6 +208,14 @@ std::vector<RetentionClassId> RetentionRules::ClassesWith(std::string_view topic
     if (rule.limits.filter == kEverythingElse || rule.filter.Matches(topic)) classes.push_back(id);
   }
   return classes;
+}
+
+bool RetentionRules::MayTake(RetentionClassId id, const Filter& filter) const {
+  for (const RetentionRule& rule : live_) {
+    if (rule.id == id) return &rule == &live_.back() || rule.filter.Intersects(filter);
+    if (rule.filter.Covers(filter)) return false;  // no topic goes on to later ones
+  }
+  return false;
 }
 
 std::optional<std::set<std::string>> RetentionRules::TakersFrom(RetentionClassId id) const {

@@ -69,6 +69,9 @@ class RetentionRules {
   RetentionClassId ClassOf(std::string_view topic) const;
   // Returns ClassOf(topic), and the classes that had the topic before the rules were changed.
   std::vector<RetentionClassId> ClassesWith(std::string_view topic) const;
+  // Returns whether topics that match `filter` may belong to the class now. Returns true also if
+  // only topics that begin with '$' may.
+  bool MayTake(RetentionClassId id, const Filter& filter) const;
   // Returns the classes that topics may have moved into or out of since the rules `before`. These
   // take messages now and did not before, or the reverse, or are tried behind other filters.
   std::vector<RetentionClassId> ChangedSince(const RetentionRules& before) const;

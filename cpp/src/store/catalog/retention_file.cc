@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "base/bytes/checked_record.h"
 #include "base/bytes/coding.h"
@@ -13,15 +16,35 @@ namespace {
 
 // docs/format.md, "Retention".
 constexpr std::string_view kMagic("TDBRETN\n", 8);
-constexpr std::uint8_t kVersion = 2;
+constexpr std::uint8_t kVersion = 3;
+constexpr std::uint8_t kWithoutLayout = 2;
 constexpr std::uint8_t kWithoutKeepLast = 1;
+constexpr std::uint64_t kNoLayout = 0;  // a class that names none
 constexpr std::size_t kFileBytesMax = std::size_t{64} << 20;
 
 std::string FilePath(const std::string& database_path) { return database_path + "/retention"; }
 
-bool HaveKeepLast(const std::vector<RetentionRule>& rules) {
-  return std::any_of(rules.begin(), rules.end(),
-                     [](const RetentionRule& rule) { return rule.limits.keep_last > 0; });
+// Returns the oldest format that has all that these rules say, because an earlier TopicDB can read
+// that one.
+std::uint8_t FormatOf(const std::vector<RetentionRule>& rules) {
+  std::uint8_t format = kWithoutKeepLast;
+  for (const RetentionRule& rule : rules) {
+    if (rule.limits.keep_last > 0) format = std::max(format, kWithoutLayout);
+    if (rule.limits.layout.has_value()) format = kVersion;
+  }
+  return format;
+}
+
+std::uint64_t NumberOf(const std::optional<LayoutKind>& layout) {
+  return layout.has_value() ? static_cast<std::uint64_t>(*layout) : kNoLayout;
+}
+
+// Reads a layout, or that a class names none. Returns false if there is no such layout.
+bool ReadLayout(Decoder* decoder, std::optional<LayoutKind>* layout) {
+  const std::uint64_t number = decoder->Varint();
+  if (number == kNoLayout) return true;
+  *layout = static_cast<LayoutKind>(number);
+  return number == NumberOf(LayoutKind::kSkipstream) || number == NumberOf(LayoutKind::kColumnar);
 }
 
 void AppendRules(std::string* out, const std::vector<RetentionRule>& rules, std::uint8_t format) {
@@ -31,12 +54,14 @@ void AppendRules(std::string* out, const std::vector<RetentionRule>& rules, std:
     AppendVarint(out, static_cast<std::uint64_t>(rule.limits.age.count()));
     AppendVarint(out, rule.limits.bytes_max);
     AppendVarint(out, static_cast<std::uint64_t>(rule.limits.rotation_period.count()));
-    if (format != kWithoutKeepLast) AppendVarint(out, rule.limits.keep_last);
+    if (format > kWithoutKeepLast) AppendVarint(out, rule.limits.keep_last);
+    if (format > kWithoutLayout) AppendVarint(out, NumberOf(rule.limits.layout));
     AppendPrefixed(out, rule.limits.filter);
   }
 }
 
-std::vector<RetentionRule> ReadRules(Decoder* decoder, std::uint8_t format) {
+// Returns nothing if the bytes are malformed.
+std::optional<std::vector<RetentionRule>> ReadRules(Decoder* decoder, std::uint8_t format) {
   std::vector<RetentionRule> rules;
   const std::uint64_t count = decoder->Varint();
   for (std::uint64_t i = 0; decoder->ok() && i < count; ++i) {
@@ -45,9 +70,10 @@ std::vector<RetentionRule> ReadRules(Decoder* decoder, std::uint8_t format) {
     rule.limits.age = std::chrono::microseconds(decoder->Varint());
     rule.limits.bytes_max = decoder->Varint();
     rule.limits.rotation_period = std::chrono::microseconds(decoder->Varint());
-    if (format != kWithoutKeepLast) {
+    if (format > kWithoutKeepLast) {
       rule.limits.keep_last = static_cast<std::uint32_t>(decoder->Varint());
     }
+    if (format > kWithoutLayout && !ReadLayout(decoder, &rule.limits.layout)) return std::nullopt;
     rule.limits.filter = decoder->Prefixed();
     rules.push_back(std::move(rule));
   }
@@ -58,9 +84,7 @@ std::vector<RetentionRule> ReadRules(Decoder* decoder, std::uint8_t format) {
 
 std::string EncodeRetention(const RetentionRules& rules) {
   std::string record(kMagic);
-  // TopicDB before keep_last can read files in which no class has it.
-  const bool has_it = HaveKeepLast(rules.live()) || HaveKeepLast(rules.retired());
-  const std::uint8_t format = has_it ? kVersion : kWithoutKeepLast;
+  const std::uint8_t format = std::max(FormatOf(rules.live()), FormatOf(rules.retired()));
   record.push_back(static_cast<char>(format));
   AppendVarint(&record, rules.version());
   AppendVarint(&record, rules.reserved().value());
@@ -74,16 +98,17 @@ Result<RetentionRules> DecodeRetention(std::string_view bytes, const std::string
   if (!content.has_value()) return Corruption(path + " is damaged, or no file of TopicDB's");
   Decoder decoder(*content);
   const auto format = decoder.Little<std::uint8_t>();
-  if (decoder.ok() && format != kVersion && format != kWithoutKeepLast) {
+  if (decoder.ok() && (format < kWithoutKeepLast || format > kVersion)) {
     return SchemaFault(path + " has format " + std::to_string(format) +
                        ": open it with the newer TopicDB that wrote it");
   }
   const std::uint64_t version = decoder.Varint();
   const RetentionClassId reserved{static_cast<std::uint32_t>(decoder.Varint())};
-  const std::vector<RetentionRule> live = ReadRules(&decoder, format);
-  const std::vector<RetentionRule> retired = ReadRules(&decoder, format);
-  if (!decoder.Finished()) return Corruption(path + " is malformed");
-  auto rules = RetentionRules::Restore(version, reserved, live, retired);
+  const auto live = ReadRules(&decoder, format);
+  const auto retired = live.has_value() ? ReadRules(&decoder, format) : std::nullopt;
+  const bool is_whole = retired.has_value() && decoder.Finished();
+  if (!is_whole) return Corruption(path + " is malformed");
+  auto rules = RetentionRules::Restore(version, reserved, *live, *retired);
   if (rules.ok()) return rules;
   return Corruption(path + ": " + rules.status().message());
 }

@@ -1,5 +1,6 @@
 // The file `retention` in a database's directory. It exists once the retention classes have been
-// changed, or if they have more than an age. Until then, the classes in the descriptor hold.
+// changed, or if they have more than an age, such as a layout. Until then, the classes in the
+// descriptor hold.
 #pragma once
 
 #include <memory>

@@ -62,7 +62,7 @@ Status StoreLimits(const std::string& path, const RetentionRules& rules) {
   const bool have_more_than_ages =
       std::any_of(classes.begin(), classes.end(), [](const RetentionClass& limits) {
         return limits.bytes_max > 0 || limits.rotation_period > limits.rotation_period.zero() ||
-               limits.keep_last > 0;
+               limits.keep_last > 0 || limits.layout.has_value();
       });
   return have_more_than_ages ? StoreRetention(path, rules) : RemoveRetention(path);
 }

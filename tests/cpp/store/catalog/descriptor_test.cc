@@ -33,6 +33,29 @@ TEST(Descriptor, RoundTrips) {
   EXPECT_EQ(decoded->created_at, descriptor.created_at);
 }
 
+TEST(Descriptor, LayoutsHaveNames) {
+  EXPECT_EQ(LayoutNamed("columnar").value(), LayoutKind::kColumnar);
+  EXPECT_EQ(LayoutNamed("skipstream").value(), LayoutKind::kSkipstream);
+  const Status unknown = LayoutNamed("rows").status();
+  EXPECT_EQ(unknown.code(), Code::kSchema);
+  EXPECT_NE(unknown.message().find("'columnar' or 'skipstream', got 'rows'"), std::string::npos);
+}
+
+TEST(Descriptor, WithoutTimestampsThereIsOneLayoutAlone) {
+  EXPECT_TRUE(CheckLayout(LayoutKind::kColumnar, 8).ok());
+  EXPECT_TRUE(CheckLayout(LayoutKind::kSkipstream, 0).ok());
+  EXPECT_EQ(CheckLayout(LayoutKind::kColumnar, 0).code(), Code::kSchema);
+  const RetentionClass blocks{"a/#", 5us, 0, 0us, 0, LayoutKind::kColumnar};
+  EXPECT_TRUE(CheckLayouts({{"b/#", 5us}, blocks}, 8).ok());
+  const Status refused = CheckLayouts({{"b/#", 5us}, blocks}, 0);
+  EXPECT_EQ(refused.code(), Code::kSchema);
+  EXPECT_NE(refused.message().find("'a/#'"), std::string::npos) << refused.message();
+  SchemaRequest request;
+  request.timestamp_bytes = 0;
+  request.retention = {blocks};
+  EXPECT_EQ(MakeDescriptor(request).status().code(), Code::kSchema);
+}
+
 TEST(Descriptor, EveryDamagedByteIsCorruption) {
   ForEachDamage(EncodeDescriptor(ExampleDescriptor()), [](const std::string& bytes) {
     EXPECT_EQ(DecodeDescriptor(bytes, "f").status().code(), Code::kCorruption);

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace topicdb {
 namespace {
@@ -99,6 +102,44 @@ TEST(RetentionRules, NumbersStayWhenClassesChange) {
   EXPECT_EQ(third.Find(RetentionClassId{0})->limits.age, 9us);
   EXPECT_EQ(third.ids_end(), RetentionClassId{5});
   EXPECT_EQ(third.ids(), Ids({0, 2, 4, 1}));
+}
+
+TEST(RetentionRules, LayoutsBelongToWhatAClassAsksFor) {
+  const RetentionClass state{"a/#", 1us, 0, 0us, 0, LayoutKind::kSkipstream};
+  const RetentionRules first = RetentionRules::Make({state}).value();
+  EXPECT_EQ(first.classes(), std::vector{state});
+  EXPECT_FALSE(AreSameClasses({state}, {{"a/#", 1us}}));
+  EXPECT_TRUE(first.ChangedSince(RetentionRules::Make({{"a/#", 1us}}).value()).empty())
+      << "its topics are the same";
+  const RetentionRules second = first.With({{"a/#", 1us}}).value();
+  EXPECT_EQ(second.Find(RetentionClassId{0})->limits.layout, std::nullopt);
+  const RetentionRules third = first.With({{"b", 1us}}).value();
+  EXPECT_EQ(third.Find(RetentionClassId{0})->limits.layout, std::nullopt) << "it is retired";
+  const RetentionRules with_rest =
+      RetentionRules::Make({{"#", 0us, 0, 0us, 0, LayoutKind::kColumnar}}).value();
+  EXPECT_EQ(with_rest.classes().size(), 1U) << "it is not the implicit one";
+}
+
+TEST(RetentionRules, WhichClassesTopicsOfAFilterMayBelongTo) {
+  const RetentionRules rules =
+      RetentionRules::Make({{"a/x/#", 1us}, {"a/#", 1us}, {"+/y", 1us}}).value();
+  const auto takers = [&](const std::string& filter) {
+    std::vector<RetentionClassId> found;
+    for (const RetentionClassId id : rules.ids()) {
+      if (rules.MayTake(id, Filter::Parse(filter).value())) found.push_back(id);
+    }
+    return found;
+  };
+  EXPECT_EQ(takers("#"), Ids({0, 1, 2, 3}));
+  EXPECT_EQ(takers("a/+"), Ids({0, 1})) << "a/# takes the rest";
+  EXPECT_EQ(takers("a/x/1"), Ids({0}));
+  EXPECT_EQ(takers("b/y"), Ids({2}));
+  EXPECT_EQ(takers("b/+"), Ids({2, 3}));
+  EXPECT_EQ(takers("$SYS/#"), Ids({3}));
+  EXPECT_TRUE(rules.MayTake(RetentionClassId{3}, Filter::Everything()));
+  const RetentionRules later = rules.With({{"b/#", 1us}}).value();
+  EXPECT_FALSE(later.MayTake(RetentionClassId{1}, Filter::Parse("a/1").value()))
+      << "a retired class takes nothing";
 }
 
 TEST(RetentionRules, ARetiredClassIsKeptAsLongAsAnyThatHasItsTopicsNow) {

@@ -55,6 +55,32 @@ TEST(RetentionFile, GoldenBytesWithKeepLast) {
   EXPECT_EQ(ToHex(EncodeRetention(again)), golden);
 }
 
+// Only rules with a layout need the third version of the format.
+TEST(RetentionFile, GoldenBytesWithLayouts) {
+  const RetentionRules rules =
+      RetentionRules::Make({{"a/#", 1us, 2, 3us, 300, LayoutKind::kSkipstream}})
+          .value()
+          .With({{"b/#", 5us, 6, 7us, 1, LayoutKind::kColumnar}})
+          .value();
+  const std::string_view golden =
+      "5444425245544e0a0301020203050607010203622f2301000000000001230100000000000003612f23"
+      "9adc91f7";
+  EXPECT_EQ(ToHex(EncodeRetention(rules)), golden);
+  const RetentionRules again = DecodeRetention(FromHex(golden), "retention").value();
+  EXPECT_EQ(again.classes(), rules.classes());
+  EXPECT_EQ(ToHex(EncodeRetention(again)), golden);
+}
+
+TEST(RetentionFile, ALayoutThatThereIsNotIsDamage) {
+  std::string bytes =
+      EncodeRetention(RetentionRules::Make({{"#", 1us, 2, 3us, 0, LayoutKind::kColumnar}}).value());
+  bytes.resize(bytes.size() - 4);
+  const std::size_t place = bytes.rfind('#') - 2;
+  ASSERT_EQ(bytes[place], 2);
+  bytes[place] = 3;
+  EXPECT_EQ(DecodeRetention(CloseRecord(bytes), "r").status().code(), Code::kCorruption);
+}
+
 TEST(RetentionFile, DamageIsNoticed) {
   const std::string bytes =
       EncodeRetention(RetentionRules::Make({{"a/#", 1us}}).value().With({{"b/#", 2us}}).value());
@@ -70,7 +96,7 @@ TEST(RetentionFile, DamageIsNoticed) {
 TEST(RetentionFile, ANewerFormatIsNamed) {
   std::string bytes = EncodeRetention(RetentionRules::Make({}).value());
   bytes.resize(bytes.size() - 4);
-  bytes[8] = 3;
+  bytes[8] = 4;
   EXPECT_EQ(DecodeRetention(CloseRecord(bytes), "r").status().code(), Code::kSchema);
 }
 

@@ -72,6 +72,10 @@ TEST(Create, WithASchemaThatNoDatabaseCanHaveNothingIsMade) {
   options = WithShards(1);
   options.schema.retention = {{{"a/#"}, {"a/#"}}};
   EXPECT_EQ(FindOrCreateDatabase(directory / "db", options).status().code(), Code::kSchema);
+  options.schema.layout = LayoutKind::kSkipstream;
+  options.schema.timestamp_bytes = 0;
+  options.schema.retention = {{"a/#", 0us, 0, 0us, 0, LayoutKind::kColumnar}};
+  EXPECT_EQ(FindOrCreateDatabase(directory / "db", options).status().code(), Code::kSchema);
   EXPECT_FALSE(fs::exists(directory / "db"));
 }
 
@@ -91,8 +95,10 @@ TEST(Create, LimitsThatTheDescriptorCannotHoldAreStoredBesideIt) {
   options.schema.retention = {{"a/#", 5us}};
   ASSERT_TRUE(FindOrCreateDatabase(directory / "ages", options).ok());
   EXPECT_FALSE(fs::exists(directory / "ages/retention"));
-  const std::vector<RetentionClass> limits[] = {
-      {{"a/#", 5us, 1'000}}, {{"a/#", 5us, 0, 2us}}, {{"a/#", 5us, 0, 0us, 3}}};
+  const std::vector<RetentionClass> limits[] = {{{"a/#", 5us, 1'000}},
+                                                {{"a/#", 5us, 0, 2us}},
+                                                {{"a/#", 5us, 0, 0us, 3}},
+                                                {{"a/#", 5us, 0, 0us, 0, LayoutKind::kSkipstream}}};
   for (const std::vector<RetentionClass>& classes : limits) {
     const std::string path = directory / "limits";
     options.schema.retention = classes;
