@@ -12,6 +12,7 @@
 #include "rocks/local_log.h"
 #include "rocks/rocks_compat.h"
 #include "rocks/salvage.h"
+#include "rocks/skipping_iterator.h"
 #include "store/catalog/family_names.h"
 #include "store/catalog/shard_records.h"
 #include "store/slab/slab_write.h"
@@ -100,6 +101,23 @@ class ShardRebuild {
     report_.problems.push_back({what, shard_, id, rules_->FilterOf(id.retention_class)});
   }
 
+  // Returns the layout of a slab whose record is lost. The names of column families tell it. Those
+  // of another layout may have been made ahead, and then are empty.
+  LayoutKind LayoutOfLost(const SlabId& id) const {
+    std::optional<LayoutKind> empty;
+    for (const LayoutKind layout : {LayoutKind::kColumnar, LayoutKind::kSkipstream}) {
+      for (const std::string& name : FamilyNames(layout, id)) {
+        const auto family = salvage_->families().find(name);
+        if (family == salvage_->families().end()) continue;
+        rocks::SkippingIterator keys(salvage_->db(), nullptr, family->second);
+        keys.Seek({});
+        if (keys.Valid()) return layout;
+        empty = layout;
+      }
+    }
+    return empty.value_or(environment_.LayoutOfNew(id));
+  }
+
   // Chooses the generations of the rebuilt shard. The last one of each class is current, and a new
   // one is added if that is read-only.
   void ChooseSlabs() {
@@ -113,9 +131,13 @@ class ShardRebuild {
                                     shard_});
         continue;
       }
-      chosen_[id] = slab.record.value_or(environment_.NewSlabRecord(id, noted_));
+      if (slab.record.has_value()) {
+        chosen_[id] = *slab.record;
+      } else {
+        chosen_[id] = environment_.NewSlabRecord(id, LayoutOfLost(id), noted_);
+        Note(id, "its record is lost: it counts as made just now");
+      }
       last[id.retention_class] = std::max(last[id.retention_class], id.generation);
-      if (!slab.record.has_value()) Note(id, "its record is lost: it counts as made just now");
     }
     for (auto& [id, record] : chosen_) {
       const bool is_last = last[id.retention_class] == id.generation;
@@ -133,7 +155,9 @@ class ShardRebuild {
           newest != chosen_.end() && newest->second.state == meta::SlabState::kCurrent;
       const SlabId id{shard_, retention_class, generation.Next()};
       if (has_current) continue;
-      chosen_[id] = environment_.NewSlabRecord(id, noted_);
+      std::optional<LayoutKind> before;
+      if (newest != chosen_.end()) before = newest->second.layout;
+      chosen_[id] = environment_.NewSlabRecord(id, environment_.LayoutOfNew(id, before), noted_);
       chosen_[id].begun_at = now;
     }
   }
@@ -143,7 +167,7 @@ class ShardRebuild {
     if (salvage_ == nullptr) return Status::Ok();
     std::vector<std::string> missing;
     for (const auto& [id, record] : chosen_) {
-      for (const std::string& name : environment_.FamilyNamesOf(id)) {
+      for (const std::string& name : FamilyNames(record.layout, id)) {
         const bool is_there = salvage_->families().contains(name);
         if (!is_there) missing.push_back(name);
         const bool is_incomplete =
@@ -160,7 +184,7 @@ class ShardRebuild {
     options.create_missing_column_families = true;
     std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
     for (const auto& [id, record] : chosen_) {
-      for (std::string& name : environment_.FamilyNamesOf(id)) names.push_back(std::move(name));
+      for (std::string& name : FamilyNames(record.layout, id)) names.push_back(std::move(name));
     }
     rocks::Families families;
     for (const std::string& name : names) {
@@ -230,7 +254,7 @@ class ShardRebuild {
       }
       return rebuild.Take(row);
     };
-    const std::vector<std::string> names = environment_.FamilyNamesOf(id);
+    const std::vector<std::string> names = FamilyNames(record.layout, id);
     const SlabFamilies families{salvage_->families().at(names.front()),
                                 names.size() > 1 ? salvage_->families().at(names.back()) : nullptr};
     TOPICDB_RETURN_IF_ERROR(slab->layout().Salvage({salvage_->db(), nullptr, families}, call));

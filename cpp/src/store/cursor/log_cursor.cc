@@ -37,7 +37,7 @@ Status LogCursor::OpenReaders() {
 }
 
 void LogCursor::OpenReadersOf(const Slab& slab, const GivenReads* given) {
-  std::vector<RowMask> masks = MasksOf(*view_, slab.id());
+  std::vector<RowMask> masks = MasksOf(*view_, slab);
   for (const Filter& filter : query_.filters) {
     for (StreamSet& set : SelectStreams(slab, {filter}, std::nullopt)) {
       std::vector<GivenReads::Part> parts;

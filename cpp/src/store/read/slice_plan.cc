@@ -170,7 +170,10 @@ MessageCount Guess(const SlabInfo& info, const std::vector<ReadRequest>& request
 
 std::vector<ReadRequest> RequestsOf(const ShardView& view, const Slab& slab,
                                     const std::vector<Filter>& filters, const Slice& slice) {
-  std::vector<RowMask> masks = MasksOf(view, slab.id());
+  std::vector<RowMask> masks = MasksOf(view, slab);
+  // Reads of single streams know no first commit.
+  const bool has_first = slice.after != kNoSerial && slab.layout().reads_one_stream();
+  if (has_first) masks.push_back({Filter::Everything(), {}, slice.after});
   std::vector<ReadRequest> requests;
   for (const Filter& filter : filters) {
     for (StreamSet& set : SelectStreams(slab, {filter}, std::nullopt)) {

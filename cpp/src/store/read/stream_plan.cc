@@ -58,7 +58,7 @@ ReadRequest RequestOf(const StreamTarget& target, const TimeRange& range,
   ReadRequest request{
       target.set.streams, target.set.structure, target.filters.front(), range, position, {}};
   request.or_filters.assign(target.filters.begin() + 1, target.filters.end());
-  request.masks = MasksOf(*target.view, target.slab->id());
+  request.masks = MasksOf(*target.view, *target.slab);
   request.masks.insert(request.masks.end(), target.masks.begin(), target.masks.end());
   request.serial_max = target.serial_max;
   return request;
@@ -132,8 +132,9 @@ std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, con
   return masks;
 }
 
-std::vector<RowMask> MasksOf(const ShardView& view, const SlabId& slab) {
-  std::vector<RowMask> masks = MasksOf(view.deletes(), slab);
+std::vector<RowMask> MasksOf(const ShardView& view, const Slab& slab) {
+  std::vector<RowMask> masks = MasksOf(view.deletes(), slab.id());
+  if (slab.log() == nullptr) return masks;
   for (const SerialRange& serials : view.hidden()) {
     masks.push_back({Filter::Everything(), {}, serials.last, serials.first});
   }

@@ -66,8 +66,9 @@ std::vector<StreamTarget> PlanStreams(const std::vector<ShardMoment>& moments,
 // Returns masks that hide the messages of one slab that these deletes match.
 std::vector<RowMask> MasksOf(const std::vector<meta::DeleteRecord>& deletes, const SlabId& slab);
 // Returns masks that hide the messages of one slab that readers of the view do not see: those that
-// deletes match, and those of hidden commits.
-std::vector<RowMask> MasksOf(const ShardView& view, const SlabId& slab);
+// deletes match, and those of hidden commits. Without a log, a slab shows hidden commits, too,
+// because what their messages have replaced is gone.
+std::vector<RowMask> MasksOf(const ShardView& view, const Slab& slab);
 
 // Returns a mask that hides the messages that match the filter, because another read of the same
 // call returns them.

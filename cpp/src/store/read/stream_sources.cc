@@ -103,6 +103,7 @@ Result<ReadOutcome> MergedSource::Read(const ReadLimits& limits, Batch* out) {
     if (!has_room) return ReadOutcome::kMore;
     heap_.pop();
     out->Append(message, cursor.page.serial(cursor.row));
+    if (slabs_ != nullptr) slabs_->push_back(cursor.target->slab.get());
     if (++cursor.row < cursor.page.size()) {
       heap_.push({cursor.page.timestamp(cursor.row), index});
     } else {

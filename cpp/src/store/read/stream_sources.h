@@ -49,6 +49,8 @@ class MergedSource : public MessageSource {
  public:
   MergedSource(std::vector<StreamTarget> targets, const TimeRange& range);
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
+  // Lets Read append the slab of each message to `slabs`, which must outlive the source.
+  void NoteSlabs(std::vector<const Slab*>* slabs) { slabs_ = slabs; }
 
  private:
   // Where the read of one target is.
@@ -85,6 +87,7 @@ class MergedSource : public MessageSource {
   std::vector<Cursor> cursors_;
   std::vector<std::size_t> to_refill_;
   std::priority_queue<HeapItem> heap_;
+  std::vector<const Slab*>* slabs_ = nullptr;  // null: nobody wants them
 };
 
 }  // namespace topicdb

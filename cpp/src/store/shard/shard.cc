@@ -30,7 +30,7 @@ Shard::Shard(LoadedShard* loaded)
       jobs_(*state_),
       maker_(*state_),
       dropper_(*state_, disk_, transactions_),
-      generations_(*state_, sealing_, maker_),
+      generations_(*state_, sealing_, transactions_, maker_),
       merger_(*state_, merge_deletes_, maker_, dropper_),
       committer_({*state_, disk_, sealing_, transactions_, merge_deletes_, jobs_},
                  std::move(loaded->append_ids)) {}

@@ -104,8 +104,8 @@ class Shard {
     return generations_.Adopt(std::move(rules));
   }
   Status Rotate(std::optional<RetentionClassId> retention_class, std::optional<WallTime> as_if,
-                bool resets_clock = false) {
-    return generations_.Rotate(retention_class, as_if, resets_clock);
+                bool resets_clock = false, std::optional<LayoutKind> layout = std::nullopt) {
+    return generations_.Rotate(retention_class, as_if, resets_clock, layout);
   }
   // These work as the methods of SlabDropper do.
   Status DropSlab(RetentionClassId retention_class, Generation generation) {

@@ -75,6 +75,7 @@ class Slab {
        std::unique_ptr<FamilyHandle> pages, StructureTrie trie, const meta::SlabCounters& counters);
 
   const SlabId& id() const { return id_; }
+  LayoutKind layout_kind() const { return record_.layout; }
   const Layout& layout() const { return *layout_; }
   // Returns the log of the slab's layout, or null if the layout keeps a state and no log.
   const MessageLog* log() const { return layout_->log(); }

@@ -1,6 +1,7 @@
 #include "store/slab/slab_write.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "rocks/rocks_compat.h"
 
@@ -23,6 +24,8 @@ SlabWrite::Batch::Batch(const Slab& slab)
                                      {kBatchRowsMax, kBatchBytesMax}, &messages)) {}
 
 Status SlabWrite::Take(const SalvagedRow& row) {
+  const bool goes_back = std::exchange(last_, row.serial) > row.serial;
+  if (goes_back && slab_->log() != nullptr) TOPICDB_RETURN_IF_ERROR(Write());
   if (batch_ == nullptr) batch_ = std::make_unique<Batch>(*slab_);
   PlacedMessage placed{batch_->edit.Resolve(row.topic, &varying_),
                        row.topic,

@@ -20,8 +20,9 @@ class SlabWrite {
  public:
   SlabWrite(rocksdb::DB* db, rocks::ShardLog* log, const SealLimits& limits, Slab* slab);
 
-  // Adds a message. Learns the structure of its topic if the slab does not have it. Returns
-  // kStorage.
+  // Adds a message. Learns the structure of its topic if the slab does not have it. If the slab has
+  // a log, messages should come in the order of commits: one that comes too late begins a block.
+  // Returns kStorage.
   Status Take(const SalvagedRow& row);
   // Writes the remaining messages and seals them. With `read_only`, compresses as much as possible.
   // Returns kStorage.
@@ -54,6 +55,7 @@ class SlabWrite {
   Slab* const slab_;
   meta::SlabCounters counters_;
   Serial serial_max_;
+  Serial last_;  // of the last message
   std::unique_ptr<Batch> batch_;
   std::vector<NodeRecord> nodes_;
   std::vector<std::string_view> varying_;

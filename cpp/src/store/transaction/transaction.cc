@@ -1,5 +1,8 @@
 #include "topicdb/transaction.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "commit/key_range.h"
 #include "store/cursor/scan_impl.h"
 #include "store/read/point_lookup.h"
@@ -173,9 +176,17 @@ Result<std::unique_ptr<Scan>> TransactionImpl::NewScan(const Filter& filter,
   std::erase_if(targets, [&](const StreamTarget& target) {
     return options_.generation && target.slab->id().generation != *options_.generation;
   });
-  auto source = std::make_unique<OverlaySource>(
-      std::make_unique<MergedSource>(std::move(targets), range), own_, KeyRange{filter, range},
-      database_->environment().schema.layout == LayoutKind::kSkipstream);
+  const auto replaces = [view = view_,
+                         rules = database_->environment().rules()](std::string_view topic) {
+    const RetentionClassId of_topic = rules->ClassOf(topic);
+    const auto current = std::find_if(
+        view->current().begin(), view->current().end(),
+        [&](const SlabView& slab) { return slab.slab->id().retention_class == of_topic; });
+    return current != view->current().end() && current->slab->layout().overwrites();
+  };
+  auto source =
+      std::make_unique<OverlaySource>(std::make_unique<MergedSource>(std::move(targets), range),
+                                      own_, KeyRange{filter, range}, replaces);
   return std::make_unique<Scan>(
       std::make_shared<ScanImpl>(database_, std::move(moments), std::move(source)));
 }
@@ -201,6 +212,7 @@ Result<Receipt> TransactionImpl::Commit() {
   commit.messages = messages;
   commit.transaction = &ops_;
   if (!messages.empty()) commit.status = database_->upkeep().CheckQuota();
+  is_committed_ = true;
   if (commit.status.ok()) shard_->Commit(&commit);
   Receipt receipt;
   receipt.count = messages.size();
@@ -244,6 +256,7 @@ CommitKnown TransactionImpl::GiveUp() {
   {
     const MutexLock lock(mutex_);
     if (claim_ != nullptr) return claim_->GiveUp();
+    if (is_committed_) return CommitKnown::kUnknown;
   }
   Rollback();
   return CommitKnown::kNotStored;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "commit/key_range.h"
-#include "topicdb/topic.h"
 
 namespace topicdb {
 
@@ -78,27 +77,30 @@ std::vector<const TransactionWrites::Write*> TransactionWrites::FindAll(
   return found;
 }
 
-OverlaySource::OverlaySource(std::unique_ptr<MessageSource> base, TransactionWrites own,
-                             const KeyRange& keys, bool overwrites)
+OverlaySource::OverlaySource(std::unique_ptr<MergedSource> base, TransactionWrites own,
+                             const KeyRange& keys, Replaces replaces)
     : base_(std::move(base)),
       own_(std::move(own)),
       own_rows_(own_.FindAll(keys)),
-      overwrites_(overwrites) {}
+      replaces_(std::move(replaces)) {
+  base_->NoteSlabs(&slabs_);
+}
 
-bool OverlaySource::IsDeletedOrReplaced(const MessageView& committed) const {
+bool OverlaySource::IsDeletedOrReplaced(const MessageView& committed, const Slab& slab) const {
   if (own_.IsDeleted(committed.topic, committed.timestamp)) return true;
-  if (!overwrites_ && !IsReservedTopic(committed.topic)) return false;  // those always overwrite
+  if (!slab.layout().overwrites()) return false;
   const TransactionWrites::Write* own = own_.Find(committed.topic, committed.timestamp);
-  return own != nullptr && !own->is_serial;
+  return own != nullptr && !own->is_serial && replaces_(committed.topic);
 }
 
 Result<ReadOutcome> OverlaySource::FindBase(const ReadLimits& limits, bool with_serials) {
   while (true) {
     for (; row_ < page_.size(); ++row_) {
-      if (!IsDeletedOrReplaced(page_.message(row_))) return ReadOutcome::kExhausted;
+      if (!IsDeletedOrReplaced(page_.message(row_), *slabs_[row_])) return ReadOutcome::kExhausted;
     }
     if (base_exhausted_) return ReadOutcome::kExhausted;
     page_ = Batch(with_serials);
+    slabs_.clear();
     row_ = 0;
     TOPICDB_ASSIGN_OR_RETURN(const ReadOutcome outcome,
                              base_->Read({kPageRows, kPageBytes, limits.examined_max}, &page_));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -59,30 +60,34 @@ class TransactionWrites {
   std::size_t bytes_ = 0;
 };
 
+// Tells whether a write to a topic will replace the messages with its topic and timestamp that are
+// in slabs whose layout overwrites: whether the slab that takes the write is one of these.
+using Replaces = std::function<bool(std::string_view topic)>;
+
 // Reads for the scan of a transaction: what was committed when the transaction began, by timestamp,
-// with the transaction's own writes and deletes laid over it. It keeps a copy of these. A ScanImpl
-// owns it. Not thread-safe.
+// with the transaction's own writes and deletes laid over it. It keeps a copy of these. An own
+// write hides a committed message if its commit will replace that. A ScanImpl owns it. Not
+// thread-safe.
 class OverlaySource : public MessageSource {
  public:
-  // With `overwrites`, an own write hides a committed message with the same topic and timestamp,
-  // because the layout overwrites.
-  OverlaySource(std::unique_ptr<MessageSource> base, TransactionWrites own, const KeyRange& keys,
-                bool overwrites);
+  OverlaySource(std::unique_ptr<MergedSource> base, TransactionWrites own, const KeyRange& keys,
+                Replaces replaces);
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
 
  private:
   // Moves to the next committed message that is neither deleted nor replaced, or to the end.
   // Returns kMore if it examined `examined_max` rows before it came there.
   Result<ReadOutcome> FindBase(const ReadLimits& limits, bool with_serials);
-  // Returns whether the transaction has deleted or overwritten a committed message.
-  bool IsDeletedOrReplaced(const MessageView& committed) const;
+  // Returns whether the transaction has deleted or overwritten a committed message of this slab.
+  bool IsDeletedOrReplaced(const MessageView& committed, const Slab& slab) const;
 
-  const std::unique_ptr<MessageSource> base_;
+  const std::unique_ptr<MergedSource> base_;
   const TransactionWrites own_;
   const std::vector<const TransactionWrites::Write*> own_rows_;
-  const bool overwrites_;
+  const Replaces replaces_;
   std::size_t next_own_ = 0;
   Batch page_;
+  std::vector<const Slab*> slabs_;  // of the messages in page_
   std::size_t row_ = 0;
   bool base_exhausted_ = false;
 };

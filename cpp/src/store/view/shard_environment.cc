@@ -19,13 +19,18 @@ SealLimits MakeSealLimits(std::size_t seal_bytes) {
 
 }  // namespace
 
-LayoutKind ShardEnvironment::LayoutOf(const SlabId& id) const {
-  return IsReserved(id) ? LayoutKind::kSkipstream : schema.layout;
+LayoutKind ShardEnvironment::LayoutOfNew(const SlabId& id, std::optional<LayoutKind> before) const {
+  if (IsReserved(id)) return LayoutKind::kSkipstream;
+  const auto now = rules();
+  const RetentionRule* const rule = now->Find(id.retention_class);
+  if (rule != nullptr && rule->limits.layout.has_value()) return *rule->limits.layout;
+  return before.value_or(schema.layout);
 }
 
-meta::SlabRecord ShardEnvironment::NewSlabRecord(const SlabId& id, NotedTime now) const {
+meta::SlabRecord ShardEnvironment::NewSlabRecord(const SlabId& id, LayoutKind layout,
+                                                 NotedTime now) const {
   meta::SlabRecord record;
-  record.layout = LayoutOf(id);
+  record.layout = layout;
   record.timestamp_bytes = IsReserved(id) ? 0 : static_cast<std::uint8_t>(schema.timestamp_bytes);
   record.created_at = now;
   return record;

@@ -3,13 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "commit/commit_signal.h"
 #include "layout/layout.h"
 #include "rocks/rocks_options.h"
-#include "store/catalog/family_names.h"
 #include "store/catalog/found_database.h"
 #include "store/catalog/meta.h"
 #include "store/catalog/retention_file.h"
@@ -44,12 +43,12 @@ struct ShardEnvironment {
 
   // Returns whether the slab belongs to the class of reserved topics.
   bool IsReserved(const SlabId& id) const { return id.retention_class == rules()->reserved(); }
-  LayoutKind LayoutOf(const SlabId& id) const;
-  std::vector<std::string> FamilyNamesOf(const SlabId& id) const {
-    return FamilyNames(LayoutOf(id), id);
-  }
-  // Returns the record of a slab that is made at this time.
-  meta::SlabRecord NewSlabRecord(const SlabId& id, NotedTime now) const;
+  // Returns the layout of a new slab, unless somebody asks for another: that which the rules name
+  // for its class, or else that of the generation `before`, or for a first generation that of the
+  // schema. Slabs of reserved topics are a state.
+  LayoutKind LayoutOfNew(const SlabId& id, std::optional<LayoutKind> before = std::nullopt) const;
+  // Returns the record of a slab that is made with this layout, at this time.
+  meta::SlabRecord NewSlabRecord(const SlabId& id, LayoutKind layout, NotedTime now) const;
 };
 
 // Makes the environment of the database at `path`, opened with these options.

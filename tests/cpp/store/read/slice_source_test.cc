@@ -100,6 +100,20 @@ INSTANTIATE_TEST_SUITE_P(Layouts, SliceSourceTest,
                          testing::Values(LayoutKind::kSkipstream, LayoutKind::kColumnar),
                          [](const auto& layout) { return std::string(NameOf(layout.param)); });
 
+// An overwritten message is of the commit that wrote it last.
+TEST(SliceSource, OfAStateGivesTheCommitsOfASliceOnly) {
+  OpenOptions options;
+  options.schema.layout = LayoutKind::kSkipstream;
+  ShardParts shard(options);
+  std::vector<Serial> serials;
+  for (int i = 1; i <= 6; ++i) serials.push_back(shard.Append({{"a", i, std::to_string(i)}}));
+  shard.Append({{"a", 3, "later"}});
+  SliceSource middle(PartsOf(shard, {"#"}, serials[1], serials[4]));
+  EXPECT_EQ(Sorted(ReadValues(&middle)), (Texts{"4", "5"}));
+  SliceSource rest(PartsOf(shard, {"a"}, serials[4]));
+  EXPECT_EQ(Sorted(ReadValues(&rest)), (Texts{"6", "later"}));
+}
+
 TEST(SliceSource, GivesTheCommitsOfASliceOnly) {
   ShardParts shard;
   std::vector<Serial> serials;

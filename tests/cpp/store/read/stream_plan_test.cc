@@ -153,7 +153,7 @@ TEST_F(StreamPlanTest, MasksHideWhatDeletesOfTheSlabMatchAndHiddenCommits) {
 
   ShardParts shard;
   const ShardView hiding(shard.state.view(), {{Serial{3}, Serial{4}}});
-  const std::vector<RowMask> of_view = MasksOf(hiding, id);
+  const std::vector<RowMask> of_view = MasksOf(hiding, shard.Current());
   ASSERT_EQ(of_view.size(), 1U);
   EXPECT_TRUE(of_view[0].Hides("$x", 0, Serial{3}, 0));
   EXPECT_TRUE(of_view[0].Hides("a", 99, Serial{4}, 0));
@@ -170,6 +170,13 @@ TEST(RowMask, EndsWithinItsLastCommit) {
   EXPECT_TRUE(mask.Hides("a", 5, Serial{2}, 2)) << "of the commit before it hides all";
   EXPECT_FALSE(mask.Hides("a", 5, Serial{1}, 0));
   EXPECT_FALSE(mask.Hides("a", 9, Serial{3}, 1));
+}
+
+// What the messages of a hidden commit have replaced is gone.
+TEST_F(StreamPlanTest, NoCommitIsHiddenInASlabWithoutALog) {
+  ShardParts shard(Options(LayoutKind::kSkipstream));
+  const ShardView hiding(shard.state.view(), {{Serial{3}, Serial{4}}});
+  EXPECT_TRUE(MasksOf(hiding, shard.Current()).empty());
 }
 
 TEST_F(StreamPlanTest, AReaderCountsForItsSlabOnceItIsGone) {

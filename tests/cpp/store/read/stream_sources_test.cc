@@ -105,6 +105,18 @@ TEST_P(StreamSources, GiveTheSerialsToABatchThatKeepsThem) {
   }
 }
 
+TEST_P(StreamSources, MergedNoteTheSlabOfEachMessage) {
+  FillTwo(&shard_);
+  std::vector<const Slab*> slabs;
+  MergedSource source(PlanOf(shard_, {"a"}), {});
+  source.NoteSlabs(&slabs);
+  EXPECT_EQ(ReadValues(&source, {2, 1 << 20, 1'000}), (Texts{"a5", "a20", "a30"}));
+  const auto view = shard_.state.view();
+  const Slab* const before = view->slabs()[0].slab.get();
+  const Slab* const now = view->slabs()[1].slab.get();
+  EXPECT_EQ(slabs, (std::vector<const Slab*>{now, before, before}));
+}
+
 TEST_P(StreamSources, MergedReadsPageByPageAndMissesNothing) {
   std::mt19937 random(5);
   std::vector<std::pair<std::int64_t, std::string>> expected;
@@ -133,6 +145,26 @@ TEST_P(StreamSources, MergedReadsPageByPageAndMissesNothing) {
 INSTANTIATE_TEST_SUITE_P(Layouts, StreamSources,
                          testing::Values(LayoutKind::kSkipstream, LayoutKind::kColumnar),
                          [](const auto& layout) { return std::string(NameOf(layout.param)); });
+
+// Copies of a message in a log stay beside the one of a later state.
+TEST(StreamSourcesOfSeveralLayouts, MergedGiveOlderGenerationsFirst) {
+  ShardParts shard;
+  shard.Append({{"a", 5, "1"}, {"a", 5, "2"}});
+  const auto begin = [&](LayoutKind layout) {
+    ASSERT_TRUE(shard.generations.Rotate(std::nullopt, std::nullopt, false, layout).ok());
+  };
+  begin(LayoutKind::kSkipstream);
+  shard.Append({{"a", 5, "3"}, {"b", 5, "b"}});
+  begin(LayoutKind::kColumnar);
+  shard.Append({{"a", 5, "4"}});
+  MergedSource all(PlanOf(shard, {"a"}), {});
+  EXPECT_EQ(ReadValues(&all), (Texts{"1", "2", "3", "4"}));
+  begin(LayoutKind::kSkipstream);
+  shard.Append({{"a", 5, "5"}});
+  MergedSource later(PlanOf(shard, {"#"}), {});
+  EXPECT_EQ(ReadValues(&later), (Texts{"1", "2", "b", "4", "5"}))
+      << "a state replaces what older states have, and nothing of a log";
+}
 
 TEST(StreamSourcesOfADamagedSlab, FailAndNameIt) {
   ShardParts shard;

@@ -106,7 +106,7 @@ class ShardParts {
   ShardJobs jobs{state};
   SlabMaker maker{state};
   SlabDropper dropper{state, disk, transactions};
-  Generations generations{state, sealing, maker};
+  Generations generations{state, sealing, transactions, maker};
   Committer committer{{state, disk, sealing, transactions, merge_deletes, jobs},
                       std::move(loaded_.append_ids)};
 

@@ -36,11 +36,9 @@ class SlabWriteTest : public ::testing::Test {
   }
   explicit SlabWriteTest(LayoutKind layout = LayoutKind::kColumnar) : shard_(Options(layout)) {
     const MutexLock lock(shard_.state.mutex);
-    FamiliesByName families = shard_.maker.MakeFamilies({kSlab}).value();
-    slab_ = shard_.maker
-                .Make(kSlab, shard_.state.environment->NewSlabRecord(kSlab, {}), nullptr, &families,
-                      &records_)
-                .value();
+    FamiliesByName families = shard_.maker.MakeFamilies({{kSlab, layout}}).value();
+    const auto record = shard_.state.environment->NewSlabRecord(kSlab, layout, {});
+    slab_ = shard_.maker.Make(kSlab, record, nullptr, &families, &records_).value();
   }
 
   SlabWrite NewWrite() {
@@ -156,6 +154,18 @@ TEST_F(SlabWriteTest, ManyMessagesAreWrittenAndSealedOnTheWay) {
   EXPECT_EQ(slab_->layout_state()->fresh_blocks, 0U);
   EXPECT_EQ(Values(), expected);
   EXPECT_EQ(write.serial_max(), Serial{400});
+}
+
+TEST_F(SlabWriteTest, MessagesThatComeTooLateBeginABlock) {
+  SlabWrite write = NewWrite();
+  ASSERT_TRUE(write.Take({"a", 1, Serial{7}, 0, "seven"}).ok());
+  ASSERT_TRUE(write.Take({"a", 1, Serial{3}, 1, "three"}).ok());
+  EXPECT_EQ(slab_->layout_state()->fresh_blocks, 1U);
+  ASSERT_TRUE(write.Take({"b", 1, Serial{3}, 2, "three too"}).ok());
+  ASSERT_TRUE(write.Take({"b", 1, Serial{9}, 0, "nine"}).ok());
+  EXPECT_EQ(slab_->layout_state()->fresh_blocks, 1U) << "these are in order";
+  ASSERT_TRUE(write.Finish(/*read_only=*/true).ok());
+  EXPECT_EQ(Values(), (std::vector<std::string>{"three", "three too", "seven", "nine"}));
 }
 
 TEST_F(SlabWriteTest, OfNoMessagesLeavesTheSlabEmpty) {

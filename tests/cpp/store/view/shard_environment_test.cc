@@ -56,24 +56,36 @@ TEST(ShardEnvironment, RulesAreThoseOfNow) {
   EXPECT_EQ(environment->schema.retention.front().filter, "a/#") << "as it was opened";
 }
 
-TEST(ShardEnvironment, SlabsOfReservedTopicsHaveALayoutOfTheirOwn) {
+TEST(ShardEnvironment, SlabsOfReservedTopicsAreAState) {
   const auto environment = MakeOk();
   const SlabId reserved = SlabOf(environment->rules()->reserved());
   const SlabId other = SlabOf(RetentionClassId{0});
   EXPECT_TRUE(environment->IsReserved(reserved));
   EXPECT_FALSE(environment->IsReserved(other));
-  EXPECT_EQ(environment->LayoutOf(reserved), LayoutKind::kSkipstream);
-  EXPECT_EQ(environment->LayoutOf(other), LayoutKind::kColumnar);
-  EXPECT_EQ(environment->FamilyNamesOf(reserved).size(), 1U);
-  EXPECT_EQ(environment->FamilyNamesOf(other), FamilyNames(LayoutKind::kColumnar, other));
-  const auto of_state = MakeOk({}, LayoutKind::kSkipstream);
-  EXPECT_EQ(of_state->LayoutOf(other), LayoutKind::kSkipstream);
+  EXPECT_EQ(environment->LayoutOfNew(reserved), LayoutKind::kSkipstream);
+  EXPECT_EQ(environment->LayoutOfNew(reserved, LayoutKind::kColumnar), LayoutKind::kSkipstream);
+  EXPECT_EQ(environment->LayoutOfNew(other), LayoutKind::kColumnar);
+}
+
+TEST(ShardEnvironment, ALayoutIsThatOfTheRulesOrTheOneBeforeOrTheSchema) {
+  const auto environment = MakeOk({}, LayoutKind::kSkipstream);
+  const SlabId named = SlabOf(RetentionClassId{0});
+  const SlabId other = SlabOf(RetentionClassId{1});
+  const auto rules =
+      environment->rules()->With({{"a/#", 5us, 0, {}, 0, LayoutKind::kSkipstream}}).value();
+  environment->retention->Set(rules);
+  EXPECT_EQ(environment->LayoutOfNew(named, LayoutKind::kColumnar), LayoutKind::kSkipstream);
+  EXPECT_EQ(environment->LayoutOfNew(other, LayoutKind::kColumnar), LayoutKind::kColumnar);
+  EXPECT_EQ(environment->LayoutOfNew(other), LayoutKind::kSkipstream) << "that of the schema";
+  environment->retention->Set(rules.With({{"a/#", 5us, 0, {}, 0, LayoutKind::kColumnar}}).value());
+  EXPECT_EQ(environment->LayoutOfNew(named, LayoutKind::kSkipstream), LayoutKind::kColumnar);
 }
 
 TEST(ShardEnvironment, NewSlabsBeginEmptyAndCurrent) {
   const auto environment = MakeOk();
   const NotedTime now = TimeAt<NotedTime>(1'000);
-  const meta::SlabRecord record = environment->NewSlabRecord(SlabOf(RetentionClassId{0}), now);
+  const meta::SlabRecord record =
+      environment->NewSlabRecord(SlabOf(RetentionClassId{0}), LayoutKind::kColumnar, now);
   EXPECT_EQ(record.state, meta::SlabState::kCurrent);
   EXPECT_EQ(record.layout, LayoutKind::kColumnar);
   EXPECT_EQ(record.timestamp_bytes, 8U);
@@ -81,8 +93,8 @@ TEST(ShardEnvironment, NewSlabsBeginEmptyAndCurrent) {
   EXPECT_EQ(record.sealed_at, NotedTime());
   EXPECT_EQ(record.keep_last, 0U);
   EXPECT_EQ(record.begun_at, kNoSerial);
-  const meta::SlabRecord of_maps =
-      environment->NewSlabRecord(SlabOf(environment->rules()->reserved()), now);
+  const meta::SlabRecord of_maps = environment->NewSlabRecord(
+      SlabOf(environment->rules()->reserved()), LayoutKind::kSkipstream, now);
   EXPECT_EQ(of_maps.layout, LayoutKind::kSkipstream);
   EXPECT_EQ(of_maps.timestamp_bytes, 0U);
 }

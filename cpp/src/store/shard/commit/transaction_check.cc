@@ -47,7 +47,8 @@ Status TransactionCheck::CheckConflicts(ShardCommit* commit) const {
         ms(open_for) + " ms (conflict_window is " + ms(shard_.environment->commit.conflict_window) +
         " ms, conflict_entries_max " +
         std::to_string(shard_.environment->commit.conflict_entries_max) +
-        "), or a generation was dropped; nothing was applied: run it again");
+        "), or a generation was dropped, or began with another layout; nothing was applied: run "
+        "it again");
   }
   std::string text;
   const auto check = [&](const KeyRange& keys) TOPICDB_REQUIRES(shard_.mutex) {

@@ -6,6 +6,7 @@
 #include "rocks/rocks_compat.h"
 #include "store/read/stream_plan.h"
 #include "store/shard/commit/delete_expander.h"
+#include "store/slab/row_sorter.h"
 #include "store/slab/slab_write.h"
 #include "store/slab/topic_ranks.h"
 
@@ -20,6 +21,15 @@ constexpr std::size_t kDeletesMax = 10'000;
 
 using Slabs = std::vector<std::shared_ptr<Slab>>;
 
+// Returns the layout of the slab that these are merged into. That of a state would lose messages of
+// a log: those with equal topics and timestamps, and all for readers of the log. So one slab with a
+// log is enough for the new slab to have one.
+LayoutKind LayoutOfMerged(const Slabs& slabs) {
+  const auto found = std::find_if(slabs.begin(), slabs.end(),
+                                  [](const auto& slab) { return slab->log() != nullptr; });
+  return found == slabs.end() ? slabs.front()->layout_kind() : (*found)->layout_kind();
+}
+
 // Finds the last messages of each topic in slabs, as they were at a moment. Not thread-safe.
 class LastFinder {
  public:
@@ -28,23 +38,37 @@ class LastFinder {
       : view_(view),
         slabs_(slabs),
         interrupted_(interrupted),
-        ranks_(keep_last, slabs.front()->layout().overwrites()) {}
+        ranks_(keep_last, std::all_of(slabs.begin(), slabs.end(), [](const auto& slab) {
+                 return slab->layout().overwrites();
+               })) {}
 
   // Ranks all messages. The caller must call this first. Returns kCorruption or kInterrupted.
   Status Rank() {
-    return ForEachMessage([&](const SalvagedRow& row) {
-      ranks_.Add(row.topic, PlaceOf(row));
-      return Status::Ok();
-    });
+    for (const auto& slab : slabs_) {
+      TOPICDB_RETURN_IF_ERROR(Read(*slab, [&](const SalvagedRow& row) {
+        ranks_.Add(row.topic, PlaceOf(row));
+        return Status::Ok();
+      }));
+    }
+    return Status::Ok();
   }
   bool found_any() const { return !ranks_.empty(); }
 
-  // Calls take(row) for the last messages of each topic, in the order of commits.
+  // Calls take(row) for the last messages of each topic, slab by slab. With `in_commit_order`,
+  // those of a slab come in the order of commits, or in long runs of that order.
   template <typename Take>
-  Status ForEachLast(Take take) {
-    return ForEachMessage([&](const SalvagedRow& row) {
-      return ranks_.IsLast(row.topic, PlaceOf(row)) ? take(row) : Status::Ok();
-    });
+  Status ForEachLast(bool in_commit_order, Take take) {
+    for (const auto& slab : slabs_) {
+      RowSorter sorter(take);
+      const bool sorts = in_commit_order && slab->log() == nullptr;
+      const auto visit = [&](const SalvagedRow& row) {
+        if (!ranks_.IsLast(row.topic, PlaceOf(row))) return Status::Ok();
+        return sorts ? sorter.Add(row) : take(row);
+      };
+      TOPICDB_RETURN_IF_ERROR(Read(*slab, visit));
+      TOPICDB_RETURN_IF_ERROR(sorter.Finish());
+    }
+    return Status::Ok();
   }
 
  private:
@@ -52,17 +76,14 @@ class LastFinder {
     return {row.timestamp, row.serial, row.index};
   }
 
+  // Calls visit(row) for each message of a slab. Errors name the slab.
   template <typename Visit>
-  Status ForEachMessage(Visit visit) {
-    for (const auto& slab : slabs_) {
-      Status status = ForEachMessageOf(*slab, visit);
-      TOPICDB_RETURN_IF_ERROR(status.WithContext(view_.Describe(slab->id())));
-    }
-    return Status::Ok();
+  Status Read(const Slab& slab, Visit visit) {
+    return ForEachMessageOf(slab, visit).WithContext(view_.Describe(slab.id()));
   }
 
   // Reads with Salvage, which finds the messages of damaged slabs. In a slab without damage it
-  // finds all of them, in the order of commits.
+  // finds all of them. If the slab has a log, they come in the order of commits.
   template <typename Visit>
   Status ForEachMessageOf(const Slab& slab, Visit visit) {
     // Leaves out deleted messages, but not those that the view hides: readers may see these later.
@@ -116,18 +137,22 @@ Result<LastMerger::Merge> LastMerger::Begin(const KeepLastMerge& wanted) {
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   Merge merge;
   merge.moment = shard_.view();
-  merge.record = shard_.environment->NewSlabRecord(wanted.to, NotedTime());
-  merge.record.state = meta::SlabState::kReadOnly;
-  merge.record.keep_last = wanted.keep_last;
+  Serial begun_at;
+  NotedTime sealed_at;
   for (const SlabId& id : wanted.from) {
     const SlabView* found = merge.moment->Find(id);
     if (found == nullptr) return NotFound(merge.moment->Describe(id) + " is gone");
-    if (merge.from.empty()) merge.record.created_at = found->slab->record().created_at;
     // The new slab takes the place of the newest one in the order of reading.
-    merge.record.begun_at = std::max(merge.record.begun_at, found->slab->begun_at());
-    merge.record.sealed_at = std::max(merge.record.sealed_at, found->sealed_at);
+    begun_at = std::max(begun_at, found->slab->begun_at());
+    sealed_at = std::max(sealed_at, found->sealed_at);
     merge.from.push_back(found->slab);
   }
+  merge.record = shard_.environment->NewSlabRecord(wanted.to, LayoutOfMerged(merge.from),
+                                                   merge.from.front()->record().created_at);
+  merge.record.state = meta::SlabState::kReadOnly;
+  merge.record.keep_last = wanted.keep_last;
+  merge.record.begun_at = begun_at;
+  merge.record.sealed_at = sealed_at;
   deletes_.Begin();
   return merge;
 }
@@ -140,8 +165,9 @@ Status LastMerger::Fill(const KeepLastMerge& wanted, const InterruptCheck& inter
   TOPICDB_RETURN_IF_ERROR(Prepare(wanted, merge));
   SlabWrite writer(shard_.db.get(), shard_.log.get(), shard_.environment->seal_limits,
                    merge->made.get());
+  const bool has_log = merge->made->log() != nullptr;
   TOPICDB_RETURN_IF_ERROR(
-      finder.ForEachLast([&](const SalvagedRow& row) { return writer.Take(row); }));
+      finder.ForEachLast(has_log, [&](const SalvagedRow& row) { return writer.Take(row); }));
   TOPICDB_RETURN_IF_ERROR(writer.Finish(/*read_only=*/true));
   rocksdb::Status status = shard_.db->Flush(rocksdb::FlushOptions(), merge->made->all_families());
   if (status.ok()) status = writer.PutRecords(&merge->batch);
@@ -154,7 +180,8 @@ Status LastMerger::Prepare(const KeepLastMerge& wanted, Merge* merge) {
   // A slab that was dropped by hand may have had this number. Its families and its record must not
   // be there any more.
   TOPICDB_RETURN_IF_ERROR(dropper_.DropLeaving());
-  TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families, maker_.MakeFamilies({wanted.to}));
+  TOPICDB_ASSIGN_OR_RETURN(FamiliesByName families,
+                           maker_.MakeFamilies({{wanted.to, merge->record.layout}}));
   // A slab without messages has learned no structures.
   const auto newest =
       std::find_if(merge->from.rbegin(), merge->from.rend() - 1,

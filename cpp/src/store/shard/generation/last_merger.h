@@ -26,7 +26,8 @@ class LastMerger {
       : shard_(shard), deletes_(deletes), maker_(maker), dropper_(dropper) {}
 
   // Makes the slab `to` of the last messages of each topic in the slabs `from`, and drops these.
-  // Makes no slab if there are no messages. Returns how many messages the new slab has.
+  // Makes no slab if there are no messages. The new slab has the layout of a log if any of the
+  // slabs `from` has. Returns how many messages the new slab has.
   //
   // If this fails, the slabs stay as they were. Returns kConflict if too much was deleted
   // meanwhile; the caller may try again. Returns kNotFound if a slab is gone, and kCorruption if a

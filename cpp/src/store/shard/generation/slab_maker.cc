@@ -1,27 +1,30 @@
 #include "store/shard/generation/slab_maker.h"
 
 #include "rocks/rocks_compat.h"
+#include "store/catalog/family_names.h"
 #include "structure/structure_learner.h"
 
 namespace topicdb {
 
-Result<FamiliesByName> SlabMaker::MakeFamilies(const std::vector<SlabId>& slabs,
+Result<FamiliesByName> SlabMaker::MakeFamilies(const std::vector<NewSlab>& slabs,
                                                std::size_t ahead) {
   std::vector<std::string> names;
   std::vector<std::string> names_ahead;
-  const auto add = [&](const SlabId& id, std::vector<std::string>* to) {
-    for (std::string& name : shard_.environment->FamilyNamesOf(id)) to->push_back(std::move(name));
+  const auto add = [&](const NewSlab& slab, std::vector<std::string>* to) {
+    for (std::string& name : FamilyNames(slab.layout, slab.id)) to->push_back(std::move(name));
   };
-  for (SlabId id : slabs) {
-    add(id, &names);
+  for (NewSlab slab : slabs) {
+    add(slab, &names);
     for (std::size_t i = 0; i < ahead; ++i) {
-      id.generation = id.generation.Next(GenerationStep(id.retention_class));
-      add(id, &names_ahead);
+      slab.id.generation = slab.id.generation.Next(GenerationStep(slab.id.retention_class));
+      add(slab, &names_ahead);
     }
   }
   FamiliesByName families;
   const rocksdb::Status status = stock_.Take(shard_.db.get(), names, names_ahead, &families);
   if (status.ok()) return families;
+  // If the directory is gone, that says more than what RocksDB has met.
+  TOPICDB_RETURN_IF_ERROR(shard_.CheckInPlaceLocked());
   const Status fault = rocks::FromRocks(status, "creating a generation of " + shard_.Name());
   shard_.Poison(fault);
   return fault;

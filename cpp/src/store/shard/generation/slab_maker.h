@@ -12,6 +12,12 @@
 
 namespace topicdb {
 
+// A slab that is to be made.
+struct NewSlab {
+  SlabId id;
+  LayoutKind layout;
+};
+
 // Makes the column families, the structures and the records of new slabs. A Shard owns it. Only the
 // holder of the shard's commit mutex may call it.
 class SlabMaker {
@@ -19,8 +25,9 @@ class SlabMaker {
   explicit SlabMaker(ShardState& shard) : shard_(shard), stock_(shard.environment->resources) {}
 
   // Returns the families of these slabs. If it must make any, it makes those of the `ahead`
-  // generations that follow each slab in the same call. A failure poisons the shard.
-  Result<FamiliesByName> MakeFamilies(const std::vector<SlabId>& slabs, std::size_t ahead = 0)
+  // generations that follow each slab in the same call, as if they had the layout of the slab. A
+  // failure poisons the shard.
+  Result<FamiliesByName> MakeFamilies(const std::vector<NewSlab>& slabs, std::size_t ahead = 0)
       TOPICDB_REQUIRES(shard_.mutex);
   // Returns a new slab. Moves its families out of `families`, and adds its records to `batch`. The
   // slab begins with the hints of the schema. If `previous` is not null, it also begins with the

@@ -7,9 +7,11 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "test_directory.h"
 #include "topicdb/database.h"
+#include "topicdb/verify.h"
 
 namespace topicdb {
 namespace {
@@ -134,6 +136,56 @@ TEST_P(MergeLast, ClosingMeanwhileLeavesTheOnesOrTheOther) {
   janitor.join();
   const auto times = Times(*Open(1));
   EXPECT_TRUE(times.size() == 40'000U || times.size() == 1'000U) << times.size();
+}
+
+// Generations of both layouts in turn, from either one on.
+TEST_P(MergeLast, OfGenerationsOfBothLayoutsALogIsMade) {
+  auto database = Open(2);
+  const LayoutKind other =
+      GetParam() == LayoutKind::kColumnar ? LayoutKind::kSkipstream : LayoutKind::kColumnar;
+  std::vector<std::string> topics;
+  for (int i = 0; i < 300; ++i) topics.push_back("t/" + std::to_string(i));
+  for (std::int64_t round = 1; round <= 4; ++round) {
+    // Commits come in another order than topics.
+    for (int part = 2; part >= 0; --part) {
+      std::vector<MessageView> messages;
+      for (std::size_t i = static_cast<std::size_t>(part); i < topics.size(); i += 3) {
+        messages.push_back({topics[i], 10 * round, "value"});
+      }
+      ASSERT_TRUE(Append(*database, messages).ok());
+    }
+    const auto done = Maintain(*database);
+    ASSERT_TRUE(done.ok()) << done.status().message();
+    EXPECT_EQ(done->kept, round == 1 ? 300U : 600U);
+    const auto slabs = database->upkeep().Slabs().value();
+    const bool has_log = round > 1 || GetParam() == LayoutKind::kColumnar;
+    EXPECT_EQ(slabs.front().keep_last, 2U);
+    EXPECT_EQ(slabs.front().layout, has_log ? LayoutKind::kColumnar : LayoutKind::kSkipstream);
+    const LayoutKind next = round % 2 == 1 ? other : GetParam();
+    ASSERT_TRUE(database->upkeep().Rotate(std::nullopt, false, next).ok());
+  }
+  const auto times = Times(*database);
+  EXPECT_EQ(times.size(), 600U);
+  for (const auto& [topic, time] : times) EXPECT_TRUE(time == 30 || time == 40) << topic;
+  database.reset();
+  EXPECT_EQ(Times(*Open(2)).size(), 600U);
+  EXPECT_TRUE(VerifyDatabase(directory_ / "db", {})->problems.empty());
+}
+
+// In a log each of them is kept, whatever generations came later.
+TEST_P(MergeLast, MessagesOfOneTopicAndTimeStayApartIfALogHadThem) {
+  const auto database = Open(3);
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt, false, LayoutKind::kColumnar).ok());
+  ASSERT_TRUE(Append(*database, {{"a", 1, "x"}, {"a", 1, "y"}}).ok());
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt, false, LayoutKind::kSkipstream).ok());
+  ASSERT_TRUE(Append(*database, {{"a", 1, "replaced"}, {"a", 1, "z"}}).ok());
+  EXPECT_EQ(Times(*database).size(), 3U);
+  ASSERT_TRUE(Maintain(*database).ok());
+  EXPECT_EQ(Times(*database).size(), 3U);
+  ASSERT_TRUE(Append(*database, {{"a", 1, "later"}}).ok());
+  EXPECT_EQ(Times(*database).size(), 4U) << "what was merged into a log is not replaced";
+  ASSERT_TRUE(Maintain(*database).ok());
+  EXPECT_EQ(Times(*database).size(), 3U) << "the last three";
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, MergeLast,
