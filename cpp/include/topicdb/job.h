@@ -100,12 +100,12 @@ struct JobReceipt {
 // (Database::Jobs).
 //
 // Returns kInvalidArgument for names and numbers that no job can have, for names that are no names
-// of staged files or come twice, and for a job that is too large for the layout. Returns kNotFound
-// if there is no database, or if a staged file is missing. Returns kCorruption if a staged file is
-// damaged or belongs to another database, or if a file with its pages is missing or cut off.
-// Returns kSchema for a newer format, and kLocked if another process commits or aborts jobs for all
-// of the timeout. After these errors the job is not committed. An error that
-// occurs once the job is committed says that it is, and what is wrong.
+// of staged files or come twice, and for a job that is too large for generations with the layout
+// skipstream. Returns kNotFound if there is no database, or if a staged file is missing. Returns
+// kCorruption if a staged file is damaged or belongs to another database, or if a file with its
+// pages is missing or cut off. Returns kSchema for a newer format, and kLocked if another process
+// commits or aborts jobs for all of the timeout. After these errors the job is not committed. An
+// error that occurs once the job is committed says that it is, and what is wrong.
 Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit);
 
 // The last job of a sequence that a shard has applied.

@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/file/files.h"
@@ -23,15 +25,51 @@ constexpr std::chrono::milliseconds kOwnerPauseMax(100);
 constexpr std::uint64_t kBytesMaxWithoutBlocks = std::uint64_t{1} << 30;
 constexpr std::size_t kCommitCacheBytes = std::size_t{1} << 20;
 
-// Checks that a job is not too large. In a layout without blocks, the messages of a job for a shard
-// are one batch in memory.
-Status CheckSize(const std::map<std::uint32_t, std::uint64_t>& bytes_by_shard,
-                 const Schema& schema) {
-  for (const auto& [shard, bytes] : bytes_by_shard) {
-    if (schema.layout == LayoutKind::kColumnar || bytes <= kBytesMaxWithoutBlocks) continue;
+// The bytes that a job has for each class of each shard.
+using JobBytes = std::map<std::pair<std::uint32_t, RetentionClassId>, std::uint64_t>;
+
+std::map<std::uint32_t, std::uint64_t> ByShard(const JobBytes& job) {
+  std::map<std::uint32_t, std::uint64_t> by_shard;
+  for (const auto& [part, bytes] : job) by_shard[part.first] += bytes;
+  return by_shard;
+}
+
+// Leaves of a job the bytes of the classes whose current generations have no blocks. Looks at these
+// shards as they are now, which needs no lock.
+Result<JobBytes> WithoutBlocks(const std::string& path, const std::vector<std::uint32_t>& shards,
+                               JobBytes job) {
+  OpenOptions options;
+  options.read_only = true;
+  options.only_shards = shards;
+  options.cache_bytes = kCommitCacheBytes;
+  TOPICDB_ASSIGN_OR_RETURN(const auto database, Database::Open(path, options));
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabInfo> slabs, database->upkeep().Slabs());
+  for (const SlabInfo& slab : slabs) {
+    if (slab.read_only || slab.layout != LayoutKind::kColumnar) continue;
+    job.erase({slab.id.shard, slab.id.retention_class});
+  }
+  return job;
+}
+
+// Checks that a job is not too large. In generations without blocks, the messages of a job for a
+// shard are one batch in memory. A rotation between this check and the commit may begin another
+// layout: a shard then takes the job all the same, and the memory for it.
+Status CheckSize(const std::string& path, JobBytes job) {
+  std::vector<std::uint32_t> large;
+  for (const auto& [shard, bytes] : ByShard(job)) {
+    if (bytes > kBytesMaxWithoutBlocks) large.push_back(shard);
+  }
+  if (large.empty()) return Status::Ok();
+  std::erase_if(job, [&](const auto& part) {
+    return !std::binary_search(large.begin(), large.end(), part.first.first);
+  });
+  TOPICDB_ASSIGN_OR_RETURN(job, WithoutBlocks(path, large, std::move(job)));
+  for (const auto& [shard, bytes] : ByShard(job)) {
+    if (bytes <= kBytesMaxWithoutBlocks) continue;
     return InvalidArgument("the job has " + std::to_string(bytes) + " bytes for shard " +
                            std::to_string(shard) +
-                           "; with the layout 'skipstream' a job may have 1 GiB a shard: split it");
+                           " in classes whose generations have the layout 'skipstream'; there a "
+                           "job may have 1 GiB a shard: split it");
   }
   return Status::Ok();
 }
@@ -56,7 +94,7 @@ Result<JobIntent> MakeIntent(const std::string& path, const JobCommit& commit,
   const std::string directory = JobDirectory(path, commit.job);
   std::set<std::uint32_t> shards;
   std::set<std::string> files;
-  std::map<std::uint32_t, std::uint64_t> bytes_by_shard;
+  JobBytes bytes;
   for (const std::string& name : commit.files) {
     if (name.empty()) continue;  // of a task without messages
     const bool is_name = name.find('/') == std::string::npos && name.ends_with(".staged");
@@ -71,11 +109,11 @@ Result<JobIntent> MakeIntent(const std::string& path, const JobCommit& commit,
       TOPICDB_RETURN_IF_ERROR(CheckPart(part, directory, descriptor.schema));
       shards.insert(part.shard);
       intent.messages += part.messages;
-      bytes_by_shard[part.shard] += part.bytes;
+      bytes[{part.shard, part.retention_class}] += part.bytes;
     }
     intent.files.push_back(name);
   }
-  TOPICDB_RETURN_IF_ERROR(CheckSize(bytes_by_shard, descriptor.schema));
+  TOPICDB_RETURN_IF_ERROR(CheckSize(path, std::move(bytes)));
   intent.shards.assign(shards.begin(), shards.end());
   return intent;
 }

@@ -31,9 +31,10 @@ Result<std::vector<DroppedSlab>> Upkeep::SetQuota(std::optional<std::uint64_t> q
   return impl_->upkeep().SetQuota(quota_bytes, quota_trim, dry_run);
 }
 
-Status Upkeep::Rotate(const std::optional<std::string>& retention_class, bool resets_clock) {
+Status Upkeep::Rotate(const std::optional<std::string>& retention_class, bool resets_clock,
+                      std::optional<LayoutKind> layout) {
   TOPICDB_ENTER(impl_);
-  return impl_->upkeep().Rotate(retention_class, resets_clock);
+  return impl_->upkeep().Rotate(retention_class, resets_clock, layout);
 }
 
 Result<std::vector<SlabInfo>> Upkeep::Slabs() const {

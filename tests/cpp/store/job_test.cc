@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <random>
 #include <thread>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "base/file/files.h"
 #include "store/catalog/found_database.h"
 #include "store/job/job_files.h"
+#include "store/job/staged_file.h"
 #include "test_directory.h"
 #include "topicdb/database.h"
 #include "topicdb/tail.h"
@@ -569,6 +571,79 @@ TEST(Job, InSkipstreamALaterMessageOverwrites) {
             0});
   EXPECT_EQ(Sorted(Scan(*OpenOk(directory / "map", map), "#")),
             (Rows{{"a", 0, "3"}, {"b", 0, "2"}}));
+}
+
+// Staged messages have no layout. The generation that takes them has.
+TEST(Job, EachClassTakesItsPartByTheLayoutOfItsGeneration) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOk(path, Wide())->Close().IgnoreError();
+  std::mt19937_64 random(9);
+  Rows logged;
+  std::map<std::pair<std::string, std::int64_t>, std::string> state;
+  const std::optional<LayoutKind> layouts[] = {LayoutKind::kSkipstream, std::nullopt,
+                                               LayoutKind::kColumnar};
+  for (int step = 0; step < 4; ++step) {
+    const std::string job = "j" + std::to_string(step);
+    Rows rows = RandomRows(&random, 400);
+    for (Row& row : rows) row.time %= 7;
+    const StagedTask task = Stage(path, job, rows, 5'000);
+    bool is_state = false;
+    {
+      const auto database = OpenOk(path, Wide());
+      if (step > 0) {
+        ASSERT_TRUE(database->upkeep().Rotate("keep/#", false, layouts[step - 1]).ok());
+      }
+      const std::vector<SlabInfo> slabs = database->upkeep().Slabs().value();
+      for (const SlabInfo& slab : slabs) {
+        const bool is_current = !slab.read_only && slab.retention_class == "keep/#";
+        is_state = is_state || (is_current && slab.layout == LayoutKind::kSkipstream);
+      }
+    }
+    EXPECT_EQ(is_state, step == 1 || step == 2);
+    CommitOk(path, {job, {task.file}, {}, 0});
+    for (const Row& row : rows) {
+      if (is_state && row.topic.starts_with("keep/")) {
+        state[{row.topic, row.time}] = row.value;
+      } else {
+        logged.push_back(row);
+      }
+    }
+    Rows all = logged;
+    for (const auto& [key, value] : state) all.push_back({key.first, key.second, value});
+    ASSERT_NO_FATAL_FAILURE(ExpectHolds(*OpenOk(path, Wide()), all, job));
+  }
+}
+
+// Makes the staged messages of a job count for this many bytes in each class of each shard.
+void PretendBytes(const std::string& path, const std::string& job, const std::string& name,
+                  std::uint64_t bytes) {
+  const std::string directory = JobDirectory(path, job);
+  StagedFile file = LoadStagedFile(directory, name).value();
+  for (StagedPart& part : file.parts) part.bytes = bytes;
+  ASSERT_TRUE(WriteFileAtomically(directory + "/" + name, EncodeStagedFile(file)).ok());
+}
+
+TEST(Job, OneThatIsTooLargeForGenerationsWithoutBlocksIsRefused) {
+  const TestDirectory directory;
+  const std::string path = directory / "db";
+  OpenOptions options = Wide();
+  options.schema.shards = 1;
+  const auto database = OpenOk(path, options);
+  ASSERT_TRUE(database->upkeep().Rotate("keep/#", false, LayoutKind::kSkipstream).ok());
+  const StagedTask task = Stage(path, "j", {{"keep/a", 1, "x"}, {"m/a", 1, "y"}});
+  const JobCommit commit{"j", {task.file}, {}, 0};
+  constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+  PretendBytes(path, "j", task.file, kGiB + 1);
+  const Status refused = CommitJob(path, commit).status();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(refused.message().find("1073741825 bytes for shard 0"), std::string::npos)
+      << refused.message();
+  EXPECT_TRUE(Scan(*database, "#").empty());
+  EXPECT_TRUE(database->Jobs().value().empty());
+  PretendBytes(path, "j", task.file, kGiB);  // the other half goes into blocks
+  CommitOk(path, commit);
+  EXPECT_EQ(Sorted(Scan(*database, "#")), (Rows{{"keep/a", 1, "x"}, {"m/a", 1, "y"}}));
 }
 
 TEST(Job, BadMessagesAreNamedOrCounted) {

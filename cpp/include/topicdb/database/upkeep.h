@@ -33,10 +33,13 @@ class Upkeep {
   // If that class is not among the new ones, it keeps its messages as long as any class that their
   // topics may belong to now.
   //
+  // A class that names a layout gets a new generation at once, unless its current generations have
+  // that layout.
+  //
   // Returns what the next maintenance rotates and drops by the new classes, as the files are now.
   // The result leaves out the quota, and its `kept` is 0. With `dry_run`, this does nothing else.
-  // Returns kSchema for classes that no database can have, and kReadOnly unless every shard is open
-  // for writing in this handle.
+  // Returns kSchema for classes or layouts that the database cannot have, and kReadOnly unless
+  // every shard is open for writing in this handle.
   Result<Maintenance> SetRetention(const std::vector<RetentionClass>& classes,
                                    bool dry_run = false);
   // Returns the quota as it is now.
@@ -52,8 +55,11 @@ class Upkeep {
                                             std::optional<double> quota_trim, bool dry_run = false);
   // Starts a new generation in every open shard, of the class with this filter or of all classes.
   // With `resets_clock`, assigned timestamps continue from what the clock shows, even if later ones
-  // were assigned before. Returns kInvalidArgument for `resets_clock` with a class.
-  Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock = false);
+  // were assigned before. The new generations have this layout; if it is absent, the one that
+  // RetentionClass::layout says. Older generations keep theirs. Returns kInvalidArgument for
+  // `resets_clock` with a class, and kSchema for a layout that the database cannot have.
+  Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock = false,
+                std::optional<LayoutKind> layout = std::nullopt);
   // Returns the slabs of the open shards.
   Result<std::vector<SlabInfo>> Slabs() const;
   // Returns the slabs of the open shards, and what they take on disk.

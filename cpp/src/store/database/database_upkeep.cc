@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "store/catalog/descriptor.h"
 #include "store/view/shard_environment.h"
 
 namespace topicdb {
@@ -38,10 +39,13 @@ DatabaseUpkeep::DatabaseUpkeep(std::shared_ptr<const ShardEnvironment> environme
       quota_bytes_(options.quota_bytes),
       quota_trim_(options.quota_trim) {}
 
-Status DatabaseUpkeep::Rotate(const std::optional<std::string>& retention_class,
-                              bool resets_clock) {
+Status DatabaseUpkeep::Rotate(const std::optional<std::string>& retention_class, bool resets_clock,
+                              std::optional<LayoutKind> layout) {
   if (resets_clock && retention_class.has_value()) {
     return InvalidArgument("a shard has one clock for all classes: rotate all to reset it");
+  }
+  if (layout.has_value()) {
+    TOPICDB_RETURN_IF_ERROR(CheckLayout(*layout, environment_->schema.timestamp_bytes));
   }
   std::optional<RetentionClassId> index;
   if (retention_class.has_value()) {
@@ -49,7 +53,7 @@ Status DatabaseUpkeep::Rotate(const std::optional<std::string>& retention_class,
   }
   TOPICDB_RETURN_IF_ERROR(shards_.CheckMayChange({Filter::Everything()}).WithContext("rotate"));
   for (const auto& shard : shards_.All()) {
-    TOPICDB_RETURN_IF_ERROR(shard->Rotate(index, std::nullopt, resets_clock));
+    TOPICDB_RETURN_IF_ERROR(shard->Rotate(index, std::nullopt, resets_clock, layout));
   }
   return Status::Ok();
 }
@@ -77,6 +81,7 @@ Result<Maintenance> DatabaseUpkeep::SetRetention(const std::vector<RetentionClas
                                                  bool dry_run) {
   TOPICDB_RETURN_IF_ERROR(shards_.CheckMayWriteAll("set_retention"));
   const std::string& path = environment_->database_path;
+  TOPICDB_RETURN_IF_ERROR(CheckLayouts(classes, environment_->schema.timestamp_bytes));
   const MutexLock lock(mutex_);
   TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, environment_->rules()->With(classes));
   const ClockReading reading = ReadClocks();

@@ -49,7 +49,8 @@ class DatabaseUpkeep {
   Result<std::vector<DroppedSlab>> SetQuota(std::optional<std::uint64_t> quota_bytes,
                                             std::optional<double> quota_trim, bool dry_run)
       TOPICDB_EXCLUDES(mutex_);
-  Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock);
+  Status Rotate(const std::optional<std::string>& retention_class, bool resets_clock,
+                std::optional<LayoutKind> layout = std::nullopt);
   std::vector<SlabInfo> Slabs() const;
   Result<std::vector<SlabUsage>> Usage(const ClockReading& now = ReadClocks()) const;
   Status DropSlab(std::uint32_t shard, const std::string& retention_class, Generation generation);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "store/care/care_database.h"
+#include "store/catalog/family_names.h"
 
 namespace topicdb {
 namespace {
@@ -118,6 +119,45 @@ TEST_F(ShardRebuildTest, KeepsGenerationsAndSerials) {
     EXPECT_EQ(after[i].streams, before[i].streams);
   }
   EXPECT_EQ(parts.shard(1)->Stats().serial, serial);
+}
+
+TEST_F(ShardRebuildTest, GenerationsKeepTheirLayouts) {
+  {
+    DatabaseParts parts(database_.path());
+    ASSERT_TRUE(parts.upkeep.Rotate(std::nullopt, false, LayoutKind::kSkipstream).ok());
+    parts.Append({{TopicIn(1, 2), 7, "state"}, {TopicIn(1, 2), 8, "state"}});
+  }
+  const auto before = database_.ReadAll();
+  EXPECT_TRUE(RebuildOk().problems.empty());
+  Replace();
+  EXPECT_EQ(database_.ReadAll(), before);
+  DatabaseParts parts(database_.path());
+  for (const SlabInfo& slab : parts.upkeep.Slabs()) {
+    EXPECT_EQ(slab.layout, slab.read_only ? LayoutKind::kColumnar : LayoutKind::kSkipstream);
+  }
+}
+
+// The names of the column families tell the layouts.
+TEST_F(ShardRebuildTest, WithoutTheirRecordsGenerationsHaveTheirLayouts) {
+  {
+    DatabaseParts parts(database_.path());
+    ASSERT_TRUE(parts.upkeep.Rotate(std::nullopt, false, LayoutKind::kSkipstream).ok());
+    parts.Append({{TopicIn(1, 2), 7, "state"}});
+    ASSERT_TRUE(parts.upkeep.Rotate(std::nullopt, false, LayoutKind::kColumnar).ok());
+    parts.Append({{TopicIn(1, 2), 8, "log"}});
+  }
+  RemoveTables("default");
+  const RebuiltShard report = RebuildOk();
+  Replace();
+  DatabaseParts parts(database_.path());
+  std::vector<LayoutKind> layouts;
+  for (const SlabInfo& slab : parts.upkeep.Slabs()) {
+    if (slab.id.shard == 1 && slab.messages > 0) layouts.push_back(slab.layout);
+  }
+  // The words of topics of a state are in the records of its structures.
+  EXPECT_EQ(layouts.front(), LayoutKind::kColumnar);
+  EXPECT_EQ(layouts.back(), LayoutKind::kColumnar);
+  EXPECT_EQ(report.messages, CareDatabase::kMessages + 1U);
 }
 
 TEST_F(ShardRebuildTest, ADeletedMessageDoesNotComeBack) {

@@ -76,6 +76,71 @@ TEST_F(DatabaseUpkeepTest, WhatCannotBeRotatedIsNamed) {
   EXPECT_TRUE(database.upkeep.Rotate(std::nullopt, /*resets_clock=*/true).ok());
 }
 
+TEST_F(DatabaseUpkeepTest, ARotationMayBeginAnotherLayout) {
+  {
+    DatabaseParts database(path_);
+    AppendToAll(&database, 1);
+    ASSERT_TRUE(database.upkeep.Rotate("a/#", false, LayoutKind::kSkipstream).ok());
+    AppendToAll(&database, 1);
+  }
+  DatabaseParts database(path_);
+  const std::vector<SlabInfo> slabs = database.upkeep.Slabs();
+  EXPECT_EQ(slabs.size(), 6U);
+  for (const SlabInfo& slab : slabs) {
+    const bool is_state = slab.retention_class == "a/#" && !slab.read_only;
+    EXPECT_EQ(slab.layout, is_state ? LayoutKind::kSkipstream : LayoutKind::kColumnar);
+    EXPECT_EQ(slab.messages, slab.retention_class == "a/#" ? 1U : 2U);
+  }
+}
+
+TEST_F(DatabaseUpkeepTest, AClassWithALayoutBeginsAGenerationOfIt) {
+  DatabaseParts database(path_);
+  const auto layouts = [&] {
+    std::vector<LayoutKind> current;
+    for (const SlabInfo& slab : database.upkeep.Slabs()) {
+      if (slab.retention_class == "a/#" && !slab.read_only) current.push_back(slab.layout);
+    }
+    return current;
+  };
+  const std::vector<LayoutKind> states(2, LayoutKind::kSkipstream);
+  const std::vector<LayoutKind> logs(2, LayoutKind::kColumnar);
+  RetentionClass rule{"a/#", 8h};
+  rule.layout = LayoutKind::kSkipstream;
+  ASSERT_TRUE(database.upkeep.SetRetention({rule}, /*dry_run=*/true).ok());
+  EXPECT_EQ(layouts(), logs) << "it was only tried";
+  ASSERT_TRUE(database.upkeep.SetRetention({rule}, false).ok());
+  EXPECT_EQ(layouts(), states);
+  const std::size_t count = database.upkeep.Slabs().size();
+  ASSERT_TRUE(database.upkeep.SetRetention({rule}, false).ok());
+  EXPECT_EQ(database.upkeep.Slabs().size(), count) << "they have it";
+  ASSERT_TRUE(database.upkeep.Rotate("a/#", false, LayoutKind::kColumnar).ok());
+  EXPECT_EQ(layouts(), logs) << "it was said for this generation";
+  ASSERT_TRUE(database.upkeep.Rotate("a/#", false).ok());
+  EXPECT_EQ(layouts(), states) << "the class says it again";
+  ASSERT_TRUE(database.upkeep.SetRetention({{"a/#", 8h}}, false).ok());
+  ASSERT_TRUE(database.upkeep.Rotate("a/#", false).ok());
+  EXPECT_EQ(layouts(), states) << "it goes on as it was";
+}
+
+// Each message of a map of topics replaces the one before, which blocks cannot do.
+TEST(DatabaseUpkeep, AMapOfTopicsHasOneLayout) {
+  const TestDirectory directory;
+  OpenOptions options;
+  options.schema.layout = LayoutKind::kSkipstream;
+  options.schema.timestamp_bytes = 0;
+  DatabaseParts database(directory / "db", options);
+  const Status rotated = database.upkeep.Rotate(std::nullopt, false, LayoutKind::kColumnar);
+  EXPECT_EQ(rotated.code(), Code::kSchema);
+  RetentionClass rule{"a/#"};
+  rule.layout = LayoutKind::kColumnar;
+  const Status set = database.upkeep.SetRetention({rule}, false).status();
+  EXPECT_EQ(set.code(), Code::kSchema);
+  EXPECT_NE(set.message().find("'a/#'"), std::string::npos) << set.message();
+  EXPECT_EQ(database.upkeep.Slabs().size(), 1U);
+  EXPECT_EQ(database.environment->rules()->version(), 0U);
+  EXPECT_TRUE(database.upkeep.Rotate(std::nullopt, false, LayoutKind::kSkipstream).ok());
+}
+
 TEST_F(DatabaseUpkeepTest, DropsASlabByItsClassAndGeneration) {
   DatabaseParts database(path_);
   ASSERT_TRUE(database.upkeep.Rotate("a/#", false).ok());

@@ -67,6 +67,46 @@ TEST(Transaction, AConflictSaysWhatItIsAbout) {
   EXPECT_EQ(Count(*database, "b"), 0U);
 }
 
+// A write replaces what is in generations of state, if it goes to one of these itself.
+TEST(Transaction, ReadsItsOwnWritesAsItsCommitWillLeaveThem) {
+  for (const LayoutKind last : {LayoutKind::kSkipstream, LayoutKind::kColumnar}) {
+    const TestDirectory directory;
+    const auto database = OpenOk(directory / "db");
+    const std::vector<MessageView> messages{{"a", 1, "stored"}};
+    ASSERT_TRUE(database->Append(messages).ok());
+    ASSERT_TRUE(database->upkeep().Rotate(std::nullopt, false, LayoutKind::kSkipstream).ok());
+    ASSERT_TRUE(database->Append(messages).ok());
+    ASSERT_TRUE(database->upkeep().Rotate(std::nullopt, false, last).ok());
+    const auto transaction = BeginOk(*database);
+    ASSERT_TRUE(transaction->Write({"a", 1, "own"}).ok());
+    EXPECT_EQ(transaction->Get("a", 1).value(), "own");
+    std::size_t seen = 0;
+    auto scan = transaction->NewScan(Filter::Parse("#").value(), {}).value();
+    for (auto batch = scan->Next({10, 1 << 20}).value(); batch != nullptr;
+         batch = scan->Next({10, 1 << 20}).value()) {
+      seen += batch->size();
+    }
+    scan.reset();
+    EXPECT_EQ(seen, last == LayoutKind::kSkipstream ? 2U : 3U);
+    ASSERT_TRUE(transaction->Commit().ok());
+    EXPECT_EQ(Count(*database, "#"), seen);
+    EXPECT_EQ(BeginOk(*database)->Get("a", 1).value(), "own");
+  }
+}
+
+TEST(Transaction, FailsIfALayoutHasChangedMeanwhile) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  const auto transaction = BeginOk(*database);
+  ASSERT_TRUE(transaction->Write({"a", 1, "own"}).ok());
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt, false, LayoutKind::kSkipstream).ok());
+  const Status status = transaction->Commit().status();
+  EXPECT_EQ(status.code(), Code::kConflict);
+  EXPECT_NE(status.message().find("began with another layout"), std::string::npos)
+      << status.message();
+  EXPECT_EQ(Count(*database, "#"), 0U);
+}
+
 TEST(Transaction, ReservedTopicsAreForTheirOwnUse) {
   const TestDirectory directory;
   const auto database = OpenOk(directory / "db");
@@ -223,12 +263,12 @@ class Clients {
   explicit Clients(Database& database) : database_(database) {}
 
   void Increment() {
-    for (int done = 0; done < 100;) {
+    for (int done = 0, attempts = 0; done < 100; ++attempts) {
       const auto transaction = BeginOk(database_);
       const auto before = transaction->Get("counter", 0).value();
       const int next = (before.has_value() ? std::stoi(*before) : 0) + 1;
       ASSERT_TRUE(transaction->Write({"counter", 0, std::to_string(next)}).ok());
-      const Result<Receipt> receipt = Commit(*transaction, next % 3);
+      const Result<Receipt> receipt = Commit(*transaction, attempts % 3);
       if (receipt.ok()) {
         ++done;
       } else {
