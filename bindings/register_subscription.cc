@@ -87,24 +87,37 @@ py::dict InfoOf(const PySubscription& self) {
   return result;
 }
 
-PySubscription Subscribe(const Database& self, const Filters& filters,
-                         const std::optional<Places>& places, std::int64_t start_us,
-                         std::uint64_t messages, std::uint64_t bytes,
-                         std::pair<std::uint32_t, std::uint32_t> part, const Counted& counted,
+SubscribeFrom FromPlaces(const std::optional<Places>& places, std::int64_t start_us,
                          std::vector<Iterator> given) {
-  const std::vector<Filter> parsed = ParseFilters(filters);
   SubscribeFrom from;
   from.timestamp_min = start_us;
-  std::tie(from.part, from.parts) = part;
-  from.counted = counted;
   from.given = std::move(given);
   if (places.has_value()) {
     for (const auto& [shard, place] : *places) (*from.places)[shard] = {place.first, place.second};
   } else {
     from.places.reset();
   }
+  return from;
+}
+
+PySubscription Subscribe(const Database& self, const Filters& filters,
+                         const std::optional<Places>& places, std::int64_t start_us,
+                         std::uint64_t messages, std::uint64_t bytes,
+                         std::pair<std::uint32_t, std::uint32_t> part, const Counted& counted,
+                         std::vector<Iterator> given) {
+  const std::vector<Filter> parsed = ParseFilters(filters);
+  SubscribeFrom from = FromPlaces(places, start_us, std::move(given));
+  std::tie(from.part, from.parts) = part;
+  from.counted = counted;
   return {Unwrap(
       WithoutGil([&] { return self.subscriptions().Subscribe(parsed, from, {messages, bytes}); }))};
+}
+
+void CheckLog(const Database& self, const Filters& filters, const std::optional<Places>& places,
+              std::int64_t start_us, std::vector<Iterator> given) {
+  const std::vector<Filter> parsed = ParseFilters(filters);
+  const SubscribeFrom from = FromPlaces(places, start_us, std::move(given));
+  Check(WithoutGil([&] { return self.subscriptions().CheckLog(parsed, from); }));
 }
 
 py::dict PlacesAt(const Database& self, const Filters& filters, std::int64_t start_us) {
@@ -189,6 +202,8 @@ void RegisterSubscribe(py::module_& module, py::class_<Database>& type) {
            py::arg("counted") = Counted(), py::arg("given") = std::vector<Iterator>())
       .def("count_dropped", &CountDropped, py::arg("shard"), py::arg("filters"),
            py::arg("start_us"), py::arg("place"), py::arg("counted"))
+      .def("check_log", &CheckLog, py::arg("filters"), py::arg("places"), py::arg("start_us"),
+           py::arg("given") = std::vector<Iterator>())
       .def("places_at", &PlacesAt, py::arg("filters"), py::arg("start_us"))
       .def("subscription_stats", &SubscriptionStatsOf);
 }

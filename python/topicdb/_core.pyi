@@ -603,6 +603,13 @@ class Database:
         place: tuple[int, int],
         counted: int,
     ) -> int: ...
+    def check_log(
+        self,
+        filters: Sequence[str] | None,
+        places: dict[int, tuple[int, int]] | None,
+        start_us: int,
+        given: Sequence[Iterator] = ...,
+    ) -> None: ...
     def places_at(
         self, filters: Sequence[str] | None, start_us: int
     ) -> dict[int, tuple[int, int]]: ...

@@ -314,6 +314,21 @@ class Engine(Protocol):
         """
 
     @served(Right("read", 0))
+    def check_log(
+        self,
+        filters: Sequence[str] | None,
+        places: dict[int, RowPlace] | None,
+        start_us: int,
+        given: Sequence[Iterator] = ...,
+        /,
+    ) -> None:
+        """Raises SchemaError, which names a generation without a log, if a reader would miss it.
+
+        The arguments are those of ``subscribe``. Whoever begins anew asks this first; readers that
+        go on where they were find out when they read.
+        """
+
+    @served(Right("read", 0))
     def places_at(self, filters: Sequence[str] | None, start_us: int, /) -> dict[int, RowPlace]:
         """Returns by shard the place of the first message that is not older than that."""
 

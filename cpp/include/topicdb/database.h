@@ -51,9 +51,9 @@ class Database {
   // Returns kNotFound, kCorruption, kSchema, kLocked, kInvalidArgument or kStorage.
   //
   // With OnDamage::kSkip, shards that are damaged or gone are missing in this handle. Whatever
-  // needs one of them returns kMissingShard and changes nothing, and everything else goes on. A
-  // read of topics without a wildcard needs their shards, and any other read needs all. Returns the
-  // error of the first shard if all are missing.
+  // needs one of them returns kMissingShard and changes nothing, and everything else goes on. What
+  // goes by filters needs all shards, because a transaction may have written any topic to any of
+  // them. Returns the error of the first shard if all are missing.
   static Result<std::unique_ptr<Database>> Open(const std::string& path,
                                                 const OpenOptions& options);
   // Returns the schema of the database in directory `path` without opening a shard. Returns
@@ -175,7 +175,7 @@ class Database {
                                         const std::vector<Slice>& slices) const;
   // Returns the span of commits of a shard whose messages that match a filter stay within the
   // limits. The span has at least one commit with such messages, if there is one. Deleted messages
-  // may count. Returns kInvalidArgument if the layout has no commit log.
+  // may count. Generations without a commit log count for nothing.
   Result<CommitSpan> MeasureLog(std::uint32_t shard, const std::vector<Filter>& filters,
                                 const CommitRange& range, const PageLimits& limits,
                                 const InterruptCheck& interrupted = nullptr) const;
@@ -183,11 +183,14 @@ class Database {
   // instead of the messages.
   Result<Explanation> Explain(const std::vector<Filter>& filters, const TimeRange& range,
                               const InterruptCheck& interrupted = nullptr) const;
-  // Returns a tail of the messages that match any of the filters. Returns kInvalidArgument if the
-  // layout has no commit log (skipstream), if an option names a shard that does not exist, or if
-  // this handle does not see yet what an iterator has seen (Refresh). Returns kNotFound if a
-  // generation in which an iterator stands was merged, or dropped with messages that the iterator
-  // had still to give.
+  // Returns a tail of the messages that match any of the filters. Returns kInvalidArgument if an
+  // option names a shard that does not exist, or if this handle does not see yet what an iterator
+  // has seen (Refresh). Returns kNotFound if a generation in which an iterator stands was merged,
+  // or dropped with messages that the iterator had still to give. Returns kSchema, which names a
+  // generation without a commit log (layout skipstream), if the tail would begin in one that may
+  // have wanted messages, or that takes messages now which may be wanted, or if an iterator stands
+  // in one and has messages to give. Tail::Next returns kSchema when it comes to such a generation
+  // later.
   Result<std::unique_ptr<Tail>> NewTail(const std::vector<Filter>& filters,
                                         const TailOptions& options) const;
 

@@ -50,7 +50,8 @@ class Tail {
 
   // Returns the next messages, all of one shard. They are whole commits, as many as there are until
   // a limit is reached. Waits for at most `timeout`, or forever if that is absent, and returns null
-  // if no message came.
+  // if no message came. Returns kSchema, which names the generation, if the next messages may be in
+  // a generation without a commit log: everything that was committed before it was given.
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
                                             std::optional<std::chrono::microseconds> timeout,
                                             const InterruptCheck& interrupted = nullptr);

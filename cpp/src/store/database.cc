@@ -13,6 +13,7 @@
 #include "store/database/database_impl.h"
 #include "store/database/missing_shards.h"
 #include "store/read/last_source.h"
+#include "store/read/log_gaps.h"
 
 namespace topicdb {
 
@@ -25,10 +26,12 @@ constexpr std::size_t kExplainBytes = std::size_t{16} << 20;
 // The memory that the reader of one stream may take in Next.
 constexpr std::size_t kPageMemoryBytes = std::size_t{32} << 20;
 
-// Notes which commits a read of the view has seen.
-void NoteSeen(const ShardView& view, Iterator* iterator) {
+// Notes which commits a read of a slab of the view has seen. Slabs without a log hide none
+// (MasksOf).
+void NoteSeen(const ShardView& view, const Slab& slab, Iterator* iterator) {
   iterator->seen = view.serial();
-  iterator->hidden = view.hidden();
+  iterator->hidden.clear();
+  if (slab.log() != nullptr) iterator->hidden = view.hidden();
 }
 
 bool WasReadOnly(const ShardView& view, const SlabId& slab) {
@@ -156,7 +159,7 @@ Result<Iterator> Database::NewIterator(const Stream& stream, const Filter& filte
   iterator.position.timestamp = range.start.value_or(0);
   iterator.end = range.end;
   iterator.structure = target.set.structure.Text();
-  NoteSeen(*moment.view, &iterator);
+  NoteSeen(*moment.view, *target.slab, &iterator);
   return iterator;
 }
 
@@ -200,7 +203,7 @@ Result<Page> Database::Next(const Iterator& iterator, const PageLimits& limits,
   page.iterator.position = reader->position();
   page.iterator.exhausted = outcome == ReadOutcome::kExhausted;
   page.iterator.structure = target.set.structure.Text();
-  NoteSeen(*entry.view, &page.iterator);
+  NoteSeen(*entry.view, *target.slab, &page.iterator);
   page.batch = std::move(batch);
   if (outcome == ReadOutcome::kMore && !target.slab->layout().reads_one_stream()) {
     entry.iterator = page.iterator.Encode();
@@ -226,7 +229,7 @@ Result<ScanPage> Database::Next(const ScanIterator& iterator, const PageLimits& 
   TOPICDB_RETURN_IF_ERROR(impl_->CheckIsHere(iterator.database, "this scan"));
   const auto missing = impl_->shards().Missing();
   for (std::size_t i = iterator.in_shard; i < iterator.shards.size(); ++i) {
-    const MissingShards needed = missing->Only(iterator.shards[i].shard);
+    const auto needed = missing->Only(iterator.shards[i].shard);
     TOPICDB_RETURN_IF_ERROR(needed.Fault(impl_->environment().database_path));
   }
   ScanSteps steps(impl_->environment(), impl_->shards().WholeMoments(), limits, interrupted);
@@ -316,7 +319,6 @@ Result<Explanation> Database::Explain(const std::vector<Filter>& filters, const 
 Result<std::unique_ptr<Tail>> Database::NewTail(const std::vector<Filter>& filters,
                                                 const TailOptions& options) const {
   TOPICDB_ENTER(impl_);
-  TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_RETURN_IF_ERROR(CheckShards("after", options.after, schema().shards));
   TOPICDB_RETURN_IF_ERROR(CheckShards("until", options.until, schema().shards));
   TOPICDB_ASSIGN_OR_RETURN(MissingReasons left_out, LeftOut(filters));
@@ -327,6 +329,15 @@ Result<std::unique_ptr<Tail>> Database::NewTail(const std::vector<Filter>& filte
     TOPICDB_ASSIGN_OR_RETURN(const auto found, impl_->shards().Find(shard));
     TOPICDB_ASSIGN_OR_RETURN(const auto drops, found->DropsBehind(reads->counted()));
     TOPICDB_RETURN_IF_ERROR(reads->CheckNotLost(drops, filters));
+  }
+  const auto rules = impl_->environment().rules();
+  for (const ShardMoment& moment : impl_->shards().WholeMoments()) {
+    const std::uint32_t shard = moment.shard->index();
+    const auto reads = given.find(shard);
+    TOPICDB_RETURN_IF_ERROR(CheckLogBehind(*moment.view, *rules, WantsOf(filters, {}),
+                                           SerialOf(options.after, shard, kNoSerial).Next(),
+                                           SerialOf(options.until, shard, kLastSerial),
+                                           reads == given.end() ? nullptr : reads->second.get()));
   }
   return std::make_unique<Tail>(
       std::make_shared<TailImpl>(impl_, filters, options, std::move(given), std::move(left_out)));

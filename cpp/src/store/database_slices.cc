@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "store/cursor/scan_impl.h"
+#include "store/read/log_gaps.h"
 #include "store/read/log_measure.h"
 #include "store/read/slice_source.h"
 #include "topicdb/database.h"
@@ -9,12 +10,6 @@
 namespace topicdb {
 
 namespace {
-
-Serial SerialOf(const std::map<std::uint32_t, Serial>& serials, std::uint32_t shard,
-                Serial otherwise) {
-  const auto found = serials.find(shard);
-  return found == serials.end() ? otherwise : found->second;
-}
 
 Result<ShardMoment> MomentOf(const OpenShards& shards, const std::vector<ShardMoment>& moments,
                              std::uint32_t shard) {
@@ -57,18 +52,24 @@ std::vector<Slice> Seen(Slice whole, const std::vector<SerialRange>& hidden) {
   return parts;
 }
 
-// Adds the slices of all slabs of a shard.
+// Adds the slices of all slabs of a shard. Slabs without a log show hidden commits, too (MasksOf).
 Status CutShard(const ShardView& view, RetentionClassId reserved,
                 const std::vector<Filter>& filters, Slice whole, std::uint64_t bytes_max,
                 std::vector<Slice>* slices) {
   for (const SlabView& slab_view : view.slabs()) {
     const Slab& slab = *slab_view.slab;
     if (slab.id().retention_class == reserved || !slab.MayHold(whole.range)) continue;
+    if (!MayHaveCommits(view, slab, whole.after, whole.until)) continue;
     whole.slab = slab.id();
     whole.retention_class = view.ClassFilterOf(whole.slab);
-    auto cut = CutSlab(view, slab, filters, whole, bytes_max);
-    if (!cut.ok()) return cut.status().WithContext(view.Describe(slab.id()));
-    slices->insert(slices->end(), cut->begin(), cut->end());
+    whole.layout = slab.layout_kind();
+    const std::vector<Slice> parts =
+        slab.log() == nullptr ? std::vector{whole} : Seen(whole, view.hidden());
+    for (const Slice& part : parts) {
+      auto cut = CutSlab(view, slab, filters, part, bytes_max);
+      if (!cut.ok()) return cut.status().WithContext(view.Describe(slab.id()));
+      slices->insert(slices->end(), cut->begin(), cut->end());
+    }
   }
   return Status::Ok();
 }
@@ -100,10 +101,9 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
     whole.range = options.range;
     whole.after = SerialOf(options.after, shard, kNoSerial);
     whole.until = std::min(moment.view->serial(), SerialOf(options.until, shard, kLastSerial));
-    for (const Slice& part : Seen(whole, moment.view->hidden())) {
-      TOPICDB_RETURN_IF_ERROR(
-          CutShard(*moment.view, reserved, filters, part, options.bytes_max, &slices));
-    }
+    if (whole.until <= whole.after) continue;
+    TOPICDB_RETURN_IF_ERROR(
+        CutShard(*moment.view, reserved, filters, whole, options.bytes_max, &slices));
   }
   return slices;
 }
@@ -130,7 +130,6 @@ Result<CommitSpan> Database::MeasureLog(std::uint32_t shard, const std::vector<F
                                         const CommitRange& range, const PageLimits& limits,
                                         const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(impl_);
-  TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment,
                            MomentOf(impl_->shards(), impl_->shards().WholeMoments(), shard));
   return LogMeasure(*moment.view, filters, range, limits, interrupted).Run();

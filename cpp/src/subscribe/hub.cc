@@ -172,8 +172,13 @@ Result<PlacedMessages> SubscriptionHub::Find(std::uint32_t shard,
   std::vector<std::uint32_t> rows;
   LogQuery query;
   query.filters = filters;
-  if (!places.empty()) query.from = places.front();
+  if (!places.empty()) {
+    query.from = places.front();
+    query.until = places.back().serial;
+  }
   LogCursor cursor(std::move(query));
+  // Messages at these places were given out of the log, so no generation without one matters.
+  cursor.LookWith(std::make_shared<LogGaps>(std::vector<LogWant>{}));
   while (!places.empty() && cursor.place() <= places.back()) {
     Batch part(/*keeps_serials=*/true);
     std::vector<std::uint32_t> indexes;

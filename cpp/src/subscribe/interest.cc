@@ -1,6 +1,7 @@
 #include "subscribe/interest.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include <xxhash.h>
@@ -63,6 +64,16 @@ bool InterestSet::Has(const Interest& interest) const {
       interests_.begin(), interests_.end(),
       [&](const SharedInterest& one) { return one->number < interest.number; });
   return found != interests_.end() && (*found)->number == interest.number;
+}
+
+std::vector<LogWant> InterestSet::LogWants() const {
+  std::vector<LogWant> all;
+  for (const SharedInterest& interest : interests_) {
+    std::vector<LogWant> wants = interest->LogWants();
+    all.insert(all.end(), std::make_move_iterator(wants.begin()),
+               std::make_move_iterator(wants.end()));
+  }
+  return all;
 }
 
 std::string Wanted::Key() const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "store/cursor/log_cursor.h"
+#include "store/read/log_gaps.h"
 #include "subscribe/filter_tree.h"
 #include "topicdb/topic.h"
 
@@ -23,6 +24,14 @@ struct Wanted {
 
   // Returns a text that two have in common if and only if they want the same.
   std::string Key() const;
+  // Returns the same for LogGaps, whatever the part.
+  std::vector<LogWant> LogWants() const { return WantsOf(filters, Times()); }
+  // Returns the range of the timestamps that are wanted.
+  TimeRange Times() const {
+    TimeRange range;
+    if (timestamp_min > 0) range.start = timestamp_min;
+    return range;
+  }
 };
 
 // Something wanted, with a number. Subscribers that want the same share one.
@@ -66,6 +75,8 @@ class InterestSet {
   bool Covers(const Interest& interest) const;
   // Returns whether the interest wants every topic that a read for this set finds.
   bool WantsAllTopics(const Interest& interest) const;
+  // Returns what the interests want, each for itself.
+  std::vector<LogWant> LogWants() const;
   // Returns whether a read for this set finds the same as one for `other`.
   bool ReadsLike(const InterestSet& other) const;
   // Returns whether each of the interests wants every topic that a read finds.

@@ -30,6 +30,9 @@ struct LogSpan {
   CommitPlace from;
   CommitPlace to;
   bool at_end = false;  // there was nothing behind it when it was read
+  // A generation without a log has messages of the span that the interests it was read for do not
+  // want. Others may want them.
+  bool passed_unlogged = false;
   // Both are of the view that the span was read from.
   std::uint64_t removals_version = 0;
   Serial view_serial;
@@ -47,7 +50,9 @@ class LogPage {
   const LogSpan& span() const { return span_; }
   bool Holds(const CommitPlace& place) const { return span_.from <= place && place < span_.to; }
   // Returns whether the page has all messages of its span that the interest wants.
-  bool Covers(const Interest& interest) const { return interests_->Covers(interest); }
+  bool Covers(const Interest& interest) const {
+    return span_.passed_unlogged ? interests_->Has(interest) : interests_->Covers(interest);
+  }
   // Returns the rows that the interest wants, or null if there are none. Equal interests get the
   // same object. REQUIRES: Covers(interest), and one thread at a time calls RowsOf
   SharedLogRows RowsOf(const Interest& interest);

@@ -36,6 +36,14 @@ PageReader::Kept PageReader::Take(const std::shared_ptr<const InterestSet>& inte
   return kept;
 }
 
+std::shared_ptr<LogGaps> PageReader::GapsOf(const std::shared_ptr<const InterestSet>& interests) {
+  if (interests_.lock() != interests) {
+    gaps_ = std::make_shared<LogGaps>(interests->LogWants());
+    interests_ = interests;
+  }
+  return gaps_;
+}
+
 Result<std::shared_ptr<LogPage>> PageReader::Read(const std::shared_ptr<Shard>& shard,
                                                   std::shared_ptr<const InterestSet> interests,
                                                   const CommitPlace& from, const PageLimits& limits,
@@ -48,6 +56,7 @@ Result<std::shared_ptr<LogPage>> PageReader::Read(const std::shared_ptr<Shard>& 
   {
     const MutexLock lock(mutex_);
     Kept kept = Take(interests, given, from);
+    kept.cursor.LookWith(GapsOf(interests));
     auto batch = std::make_shared<Batch>(/*keeps_serials=*/true);
     auto rows = std::make_shared<LogRows>();
     TOPICDB_RETURN_IF_ERROR(
@@ -56,6 +65,7 @@ Result<std::shared_ptr<LogPage>> PageReader::Read(const std::shared_ptr<Shard>& 
     span.rows = std::move(rows);
     span.to = kept.cursor.place();
     span.at_end = kept.cursor.at_end();
+    span.passed_unlogged = kept.cursor.passed_unlogged();
     span.removals_version = kept.cursor.removals_version();
     span.view_serial = kept.cursor.view_serial();
     if (!span.at_end) kept_.push_front(std::move(kept));  // at the end it holds nothing
@@ -67,6 +77,8 @@ Result<std::shared_ptr<LogPage>> PageReader::Read(const std::shared_ptr<Shard>& 
 void PageReader::Clear() {
   const MutexLock lock(mutex_);
   kept_.clear();
+  interests_.reset();
+  gaps_.reset();
 }
 
 }  // namespace topicdb

@@ -40,10 +40,17 @@ class PageReader {
   Kept Take(const std::shared_ptr<const InterestSet>& interests,
             const std::shared_ptr<const GivenReads>& given, const CommitPlace& from)
       TOPICDB_REQUIRES(mutex_);
+  // Returns what finds generations without a log for the interests. It stays the same from one read
+  // for them to the next.
+  std::shared_ptr<LogGaps> GapsOf(const std::shared_ptr<const InterestSet>& interests)
+      TOPICDB_REQUIRES(mutex_);
 
   const std::size_t cursors_max_;
   Mutex mutex_;
   std::list<Kept> kept_ TOPICDB_GUARDED_BY(mutex_);  // the most recently used one is first
+  // Those of the last read.
+  std::weak_ptr<const InterestSet> interests_ TOPICDB_GUARDED_BY(mutex_);
+  std::shared_ptr<LogGaps> gaps_ TOPICDB_GUARDED_BY(mutex_);
 };
 
 }  // namespace topicdb

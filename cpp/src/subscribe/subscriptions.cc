@@ -5,6 +5,7 @@
 
 #include "store/database/database_impl.h"
 #include "store/read/drop_summary.h"
+#include "store/read/log_gaps.h"
 #include "subscribe/hub.h"
 #include "subscribe/subscription_impl.h"
 
@@ -70,10 +71,10 @@ Result<std::unique_ptr<Subscription>> Subscriptions::Subscribe(
   std::shared_ptr<SubscriptionHub> earlier;
   std::shared_ptr<SubscriptionHub> hub;
   TOPICDB_ENTER(impl_);
-  TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_RETURN_IF_ERROR(CheckSubscribe(impl_->environment().schema, filters, from, window));
   TOPICDB_ASSIGN_OR_RETURN(MissingReasons left_out, impl_->shards().LeftOut(filters, partial_));
   TOPICDB_ASSIGN_OR_RETURN(const GivenByShard given, GivenOf(*impl_, from.given));
+  const Wanted wanted{filters, from.timestamp_min, from.part, from.parts};
   const auto make = [&] { return std::make_shared<SubscriptionHub>(impl_); };
   hub = impl_->Hub(make);
   if (!hub->ServesAllShards()) {  // it is from before a missing shard came back
@@ -81,15 +82,33 @@ Result<std::unique_ptr<Subscription>> Subscriptions::Subscribe(
     hub = impl_->Hub(make, earlier.get());
   }
   return std::make_unique<Subscription>(std::make_unique<SubscriptionImpl>(
-      hub, Wanted{filters, from.timestamp_min, from.part, from.parts},
-      StartsOf(from, given, impl_->shards().WholeMoments()), window, std::move(left_out)));
+      hub, wanted, StartsOf(from, given, impl_->shards().WholeMoments()), window,
+      std::move(left_out)));
+}
+
+Status Subscriptions::CheckLog(const std::vector<Filter>& filters,
+                               const SubscribeFrom& from) const {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(CheckSubscribe(impl_->environment().schema, filters, from, {}));
+  TOPICDB_RETURN_IF_ERROR(impl_->shards().LeftOut(filters, partial_).status());
+  TOPICDB_ASSIGN_OR_RETURN(const GivenByShard given, GivenOf(*impl_, from.given));
+  const std::vector<LogWant> wants =
+      Wanted{filters, from.timestamp_min, from.part, from.parts}.LogWants();
+  const std::vector<ShardMoment> moments = impl_->shards().WholeMoments();
+  const LaneStarts starts = StartsOf(from, given, moments);
+  const auto rules = impl_->environment().rules();
+  for (const ShardMoment& moment : moments) {
+    const LaneStart& start = starts.at(moment.shard->index());
+    TOPICDB_RETURN_IF_ERROR(CheckLogBehind(*moment.view, *rules, wants, start.place.serial,
+                                           kLastSerial, start.given.get()));
+  }
+  return Status::Ok();
 }
 
 Result<std::map<std::uint32_t, CommitPlace>> Subscriptions::PlacesAt(
     const std::vector<Filter>& filters, std::int64_t timestamp_min,
     const InterruptCheck& interrupted) const {
   TOPICDB_ENTER(impl_);
-  TOPICDB_RETURN_IF_ERROR(impl_->CheckKeepsLog());
   TOPICDB_RETURN_IF_ERROR(impl_->shards().LeftOut(filters, partial_).status());
   std::map<std::uint32_t, CommitPlace> places;
   for (const ShardMoment& moment : impl_->shards().WholeMoments()) {

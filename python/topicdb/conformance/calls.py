@@ -45,6 +45,7 @@ CALLS: dict[str, Callable[[Engine], object]] = {
     "tail": lambda engine: engine.tail(["#"], {}, {}),
     "watch_streams": lambda engine: engine.watch_streams("#", False),
     "subscribe": lambda engine: engine.subscribe(["#"], {}, 0, 10, 1_000),
+    "check_log": lambda engine: engine.check_log(["#"], None, 0),
     "places_at": lambda engine: engine.places_at(["#"], 0),
     "measure_log": lambda engine: engine.measure_log(0, ["#"], 0, None, None, 10, 1_000),
     "count_dropped": lambda engine: engine.count_dropped(0, ["#"], 0, (1, 0), 0),

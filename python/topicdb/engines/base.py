@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, cast
 
 from topicdb import _core
-from topicdb.engine import Engine, Filters, ScanCursor
+from topicdb._core import Iterator
+from topicdb.engine import Engine, Filters, RowPlace, ScanCursor
+from topicdb.engines.columns import split_keys
 from topicdb.engines.features import FEATURES, Feature
 from topicdb.engines.scans import BatchScan, Numbered
 from topicdb.engines.values import checked_arrow, checked_filters
@@ -23,6 +25,7 @@ METHODS: frozenset[str] = frozenset(
 _ATTRIBUTES = ("path", "schema", "closed", "clock_ahead_us")
 _FEATURE_OF = {method: feature for feature, methods in FEATURES.items() for method in methods}
 _ROWS_MAX, _BYTES_MAX = 10_000, 8 << 20
+_BEHIND_ALL = (1 << 63) - 1  # a time behind all messages
 
 
 class EngineBase:
@@ -83,10 +86,11 @@ class EngineBase:
     ) -> Receipt:
         """Stores messages that have an Arrow C stream or array, by ``append_rows``.
 
-        Raises ValueError for a column of keys: an engine that shards by key overrides it.
+        Without pyarrow, a column of keys is a ValueError.
         """
-        rows = checked_arrow(data, escapes)
-        receipt: Receipt = self.append_rows(rows, durability, False, id, key)
+        rest, keys = split_keys(data, key)
+        rows = checked_arrow(rest, escapes)
+        receipt: Receipt = self.append_rows(rows, durability, False, id, keys)
         return receipt
 
     def last(self, filter: Filters, start: int | None, end: int | None, /) -> ScanCursor:
@@ -107,6 +111,17 @@ class EngineBase:
     def quota(self) -> QuotaState:
         """Returns that there is none, and what ``stats`` counts."""
         return QuotaState(0, 0.0, self.stats()["disk_bytes"])
+
+    def check_log(
+        self,
+        filters: Sequence[str] | None,
+        places: dict[int, RowPlace] | None,
+        start_us: int,
+        given: Sequence[Iterator] = (),
+        /,
+    ) -> None:
+        """Finds nothing to tell: an engine without a log of some messages overrides it."""
+        self.places_at(filters, _BEHIND_ALL)  # refuses what it cannot read, and costs little
 
     def subscription_stats(self) -> dict[str, int]:
         """Returns zeros: an engine that has subscriptions may count them."""

@@ -41,7 +41,7 @@ FEATURES: dict[Feature, tuple[str, ...]] = {
     "watches": ("watch_streams",),
     "slices": ("slices", "scan_slices"),
     "log": ("tail", "measure_log"),
-    "subscriptions": ("subscribe", "places_at", "count_dropped"),
+    "subscriptions": ("subscribe", "check_log", "places_at", "count_dropped"),
     "given": (),  # tails and subscriptions begin behind iterators
     "generations": ("rotate", "slabs", "drop_slab"),
     "retention": ("retention", "set_retention", "expire", "maintain"),
@@ -58,15 +58,16 @@ Every engine has the methods that are not here.
 """
 
 LOG_FEATURES: frozenset[Feature] = frozenset({"log", "subscriptions", "given"})
-"""What the layout skipstream lacks, since it keeps no commit log."""
+"""What generations of the layout skipstream lack, since they keep no commit log."""
 
 assert set(FEATURES) == set(get_args(Feature))
 
 
 def lacks_of(engine: Engine) -> frozenset[Feature]:
-    """Returns what an engine lacks: its ``lacks``, and what its layout rules out.
+    """Returns what an engine lacks: its ``lacks``, and what the layout that it begins with lacks.
 
-    An engine without the attribute ``lacks`` has every feature that its layout allows.
+    An engine without the attribute ``lacks`` has every feature that its layout allows. Later
+    generations may have another layout, and a log: ``Engine.check_log`` asks for that.
     """
     declared: frozenset[Feature] = frozenset(getattr(engine, "lacks", ()))
     return declared | LOG_FEATURES if engine.schema["layout"] == "skipstream" else declared

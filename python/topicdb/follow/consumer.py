@@ -19,7 +19,7 @@ from topicdb.closing import Named
 from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.follow.losses import Loss, Reporter, serials_now
 from topicdb.follow.positions import Place, Positions, lag_of
-from topicdb.follow.subscription import Given, Start, Subscription, places_of
+from topicdb.follow.subscription import Given, Start, Subscription, check_log, places_of
 from topicdb.transaction import Transaction
 
 _ALL = (1 << 63) - 1
@@ -239,11 +239,13 @@ class Consumer(Named):
 
         ``start``: ``"earliest"``; ``"latest"``; a time: in each shard the first message with that
         timestamp or a later one; or places, as ``Database.subscribe`` takes them. An open
-        transaction with an acknowledgement of this consumer cannot be committed any more.
+        transaction with an acknowledgement of this consumer cannot be committed any more. Raises
+        SchemaError, and stays where it is, if it cannot begin there.
         """
         with self._lock:
             self._check_open()
             places = places_of(self._core, self._filters, start)
+            check_log(self._core, self._filters, places, self._kept["start_us"])
             kept = {**self._kept, "start": {}}
             by_key = {str(shard): place for shard, place in places.items()}
             losses = self._positions.losses.restarted(serials_now(self._core, self._filters))
@@ -265,8 +267,9 @@ class Consumer(Named):
 
         An open transaction with an acknowledgement of this consumer cannot be committed any more.
 
-        Raises TopicError for what is no topic filter. Raises ConflictError if another object has
-        taken the name over. Then nothing has changed.
+        Raises TopicError for what is no topic filter, and SchemaError if it would stand in a
+        generation without a log, or if topics of the new filters go to such a one now. Raises
+        ConflictError if another object has taken the name over. Then nothing has changed.
 
         >>> consumer.set_filters(["site/#", "alarm/#"])             # doctest: +SKIP
         """
@@ -280,7 +283,9 @@ class Consumer(Named):
 
     def _replace_filters(self, filters: list[str] | None) -> None:
         self._reread_unsure()
-        cursor = self._cursor(filters)  # may be refused, and nothing is stored yet
+        # May be refused, and nothing is stored yet.
+        check_log(self._core, filters, self._places, self._kept["start_us"])
+        cursor = self._cursor(filters)
         try:
             kept = {**self._kept, "filters": filters}
             by_key = {str(shard): place for shard, place in self._places.items()}

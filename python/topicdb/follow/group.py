@@ -19,7 +19,7 @@ from topicdb.engine import Engine
 from topicdb.follow.leases import Given, Lease, Part
 from topicdb.follow.losses import Loss, Reporter
 from topicdb.follow.positions import Place, Positions, lag_of
-from topicdb.follow.subscription import Subscription
+from topicdb.follow.subscription import Subscription, check_log
 from topicdb.mqtt.expiry import without_expired
 
 _ALL = (1 << 63) - 1
@@ -119,8 +119,10 @@ class Group(Closing):
         filters match comes what was committed from there on. If the filters are these already, it
         does nothing.
 
-        Raises TopicError for what is no topic filter. Raises ConflictError while there are members,
-        or if another object has taken the name over. Then nothing has changed.
+        Raises TopicError for what is no topic filter, and SchemaError if a part would stand in a
+        generation without a log, or if topics of the new filters go to such a one now. Raises
+        ConflictError while there are members, or if another object has taken the name over. Then
+        nothing has changed.
         """
         filters = filter_list(filter)
         with self._lock:
@@ -133,6 +135,7 @@ class Group(Closing):
                     f"{self._positions.name} has members ({', '.join(sorted(self._members))}): its "
                     "filters can be replaced when they have left"
                 )
+            check_log(self._core, filters, self._farthest(), self._kept["start_us"])
             kept = {**self._kept, "filters": filters}
             self._positions.restart(kept, self._places(), self._positions.losses)
             self._kept = kept
@@ -143,6 +146,13 @@ class Group(Closing):
             f"{part.number}-{shard}": place
             for part in self._parts
             for shard, place in part.places.items()
+        }
+
+    def _farthest(self) -> dict[int, Place]:
+        """Returns for each shard where the part stands that is farthest behind; under the lock."""
+        return {
+            shard: min(part.places.get(shard, Place(1, 0)) for part in self._parts)
+            for shard in range(self._core.schema["shards"])
         }
 
     def members(self) -> dict[str, list[int]]:
@@ -157,13 +167,11 @@ class Group(Closing):
 
         It counts from the part that is farthest behind.
         """
-        places: dict[int, Place] = {}
         with self._lock:
             for part in self._parts:
                 if part.lease is not None:
                     part.lease.pass_by()
-            for shard in range(self._core.schema["shards"]):
-                places[shard] = min(part.places.get(shard, Place(1, 0)) for part in self._parts)
+            places = self._farthest()
         return lag_of(self._core, self._kept["filters"], self._kept["start_us"], places)
 
     @property
@@ -335,8 +343,9 @@ class Member(Closing):
 
         Raises ConflictError if it was silent for too long and its parts were given to others: join
         again. Raises LossError if messages were dropped before the group had them
-        (``on_loss="raise"``); the next call continues behind them. Raises ClosedError if the member
-        or the group is closed.
+        (``on_loss="raise"``); the next call continues behind them. Raises SchemaError when all of
+        its parts have come to a generation that keeps no commit log, behind everything before it.
+        Raises ClosedError if the member or the group is closed.
         """
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
@@ -367,12 +376,24 @@ class Member(Closing):
             self._tokens.take(round(wait * 1e6))
 
     def _take(self, rows: int) -> tuple[Batch | None, bool]:
-        """Returns the next messages of a part; and, if it found none, whether to try again."""
+        """Returns the next messages of a part; and, if it found none, whether to try again.
+
+        A part that comes to a generation without a log has a SchemaError. Parts come there one by
+        one, so this raises it when all of them have.
+        """
         has_more = False
+        gap: _core.SchemaError | None = None
+        is_behind = False  # whether a part has not come to the gap
         for number, lease in enumerate(self._leases):
             if lease.revoked_at is not None:
                 continue
-            if (delivery := lease.subscription._next(0, rows)) is None:
+            try:
+                delivery = lease.subscription._next(0, rows)
+            except _core.SchemaError as error:
+                gap = error
+                continue
+            if delivery is None:
+                is_behind = True
                 continue
             batch, expired = without_expired(delivery.batch, now_us())
             self._group._expired += expired
@@ -386,6 +407,8 @@ class Member(Closing):
             self._batches[batch] = (lease, delivery.seqno)
             self._leases.append(self._leases.pop(number))  # the next call tries the others first
             return batch, True
+        if gap is not None and not is_behind and not has_more:
+            raise gap
         return None, has_more
 
     def __iter__(self) -> Iterator[Batch]:

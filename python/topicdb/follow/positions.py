@@ -136,18 +136,35 @@ class Positions:
         kept = state["kept"]
         filters: list[str] | None = kept["filters"]
         start_us: int = kept["start_us"]
-        start = {int(shard): Place(*place) for shard, place in kept["start"].items()}
-        parts = [f"{part}-" for part in range(kept["parts"])] if "parts" in kept else [""]
         places, lost = self._places(state)
-        farthest: dict[int, Place] = {}
+        farthest = self._farthest(kept, places)
         messages = lost.total
         for shard in self._shards:
-            begin = start.get(shard, Place(1, 0))
-            farthest[shard] = min(places.get(f"{part}{shard}", begin) for part in parts)
             messages += self._core.count_dropped(
                 shard, filters, start_us, farthest[shard], lost.start(shard)
             )
         return Standing(filters, lag_of(self._core, filters, start_us, farthest), messages)
+
+    def farthest(self) -> dict[int, Place]:
+        """Returns for each shard where a reader of this name would go on.
+
+        For a group that is where the part stands that is farthest behind. Raises NotFoundError if
+        there is no such name.
+        """
+        state = self._load()
+        if state is None:
+            raise self.missing()
+        return self._farthest(state["kept"], self._places(state)[0])
+
+    def _farthest(self, kept: Mapping[str, Any], places: Mapping[str, Place]) -> dict[int, Place]:
+        start = {int(shard): Place(*place) for shard, place in kept["start"].items()}
+        parts = [f"{part}-" for part in range(kept["parts"])] if "parts" in kept else [""]
+        return {
+            shard: min(
+                places.get(f"{part}{shard}", start.get(shard, Place(1, 0))) for part in parts
+            )
+            for shard in self._shards
+        }
 
     def restart(
         self, kept: Mapping[str, Any], places: Mapping[str, Place], losses: LossCount
@@ -375,7 +392,7 @@ def stored(core: Engine, filter: str) -> Iterator[tuple[str, bytes]]:
 def check_whole(core: Engine, topic: str) -> None:
     """Raises MissingShardError if a shard is missing.
 
-    ``topic``: one of TopicDB's own, which are in no shard of their own, so that a read needs all.
+    ``topic``: one of TopicDB's own. A read of it needs all shards, as any read does.
     """
     if core.missing_shards(topic):
         for _ in stored(core, topic):

@@ -18,7 +18,7 @@ from topicdb.follow.consumer import Consumer
 from topicdb.follow.group import Group
 from topicdb.follow.positions import PARTS_MAX, Positions, standings
 from topicdb.follow.session import Session
-from topicdb.follow.subscription import Start, check_window, start_of
+from topicdb.follow.subscription import Start, check_log, check_window, start_of
 
 One = TypeVar("One", Consumer, Session)
 OnChange: TypeAlias = Literal["error", "replace"]
@@ -189,13 +189,15 @@ def kept_for(
     """Returns what is kept with a name that is to be opened with these filters.
 
     Raises ValueError if the name has other filters, unless ``on_change`` is "replace". Then it
-    raises AccessError if this client may not read the new ones.
+    raises AccessError if this client may not read the new ones. Raises SchemaError if a new name,
+    or one with new filters, would begin in a generation without a log.
     """
     if on_change not in ("error", "replace"):
         raise ValueError(f"on_change: expected 'error' or 'replace', got {on_change!r}")
     kept = positions.kept()
     if kept is None:
         places, start_us = start_of(start)
+        check_log(engine, filters, places, start_us)
         if places is None:
             places = engine.places_at(filters, TIMESTAMP_MAX)
         return Kept({"filters": filters, "start_us": start_us, "start": places}, {})
@@ -206,7 +208,7 @@ def kept_for(
             f"filter: {positions.name} has the filters {kept['filters']}, got {filters}; drop it, "
             "give another name, or change them with on_change='replace'"
         )
-    engine.places_at(filters, TIMESTAMP_MAX)  # before anything is stored
+    check_log(engine, filters, positions.farthest(), kept["start_us"])  # before anything is stored
     return Kept(kept, {"filters": filters})
 
 

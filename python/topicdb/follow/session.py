@@ -27,7 +27,7 @@ from topicdb.follow.session_state import (
     end_of,
     topic_of,
 )
-from topicdb.follow.subscription import Delivery, Start, Subscription, places_of
+from topicdb.follow.subscription import Delivery, Start, Subscription, check_log, places_of
 from topicdb.mqtt.expiry import left_s
 from topicdb.transaction import begun
 from topicdb.waiting import SLICE_S
@@ -103,7 +103,8 @@ class Session(Named):
         """Subscribes to ``filter`` from ``start`` on, or changes the QoS if the client has done so.
 
         ``start``: as in ``Database.subscribe``; it does not count for a known filter. Stored at
-        once. Raises TopicError for a bad filter, ValueError for a bad ``qos``.
+        once. Raises TopicError for a bad filter, ValueError for a bad ``qos``, SchemaError if the
+        filter would begin in a generation without a log.
         """
         if qos not in (0, 1, 2):
             raise ValueError(f"qos: expected 0, 1 or 2, got {qos!r}")
@@ -112,6 +113,8 @@ class Session(Named):
             self._check_open()
             known = self._find(filter)
             since = {} if known is not None else self._now_at(filter, start)
+            if known is None:
+                check_log(self._core, [filter], since)
             with self._changed_filters():
                 if known is not None:
                     known.qos = qos

@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from collections.abc import Iterator as _Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -68,6 +68,21 @@ def places_of(core: Engine, filters: list[str] | None, start: Start) -> dict[int
     if places is None or start_us > 0:
         places = core.places_at(filters, TIMESTAMP_MAX if places is None else start_us)
     return {shard: Place(*place) for shard, place in places.items()}
+
+
+def check_log(
+    core: Engine,
+    filters: list[str] | None,
+    places: Mapping[int, tuple[int, int]] | None,
+    start_us: int = 0,
+    given: Sequence[_core.Iterator] = (),
+) -> None:
+    """Raises SchemaError, which names a generation, if a reader of the log cannot begin there.
+
+    Whoever makes a new reader asks this first. The arguments are those of ``Engine.subscribe``.
+    """
+    known = None if places is None else {shard: (at[0], at[1]) for shard, at in places.items()}
+    core.check_log(filters, known, start_us, given)
 
 
 def check_window(window: int, window_bytes: int) -> None:

@@ -30,6 +30,7 @@ PARTIAL = "partial."
 """Stands before the name of a call whose read leaves out missing shards."""
 PARTIAL_CALLS = frozenset(
     {
+        "check_log",
         "explain",
         "last",
         "places_at",

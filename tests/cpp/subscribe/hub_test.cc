@@ -170,6 +170,65 @@ TEST_F(HubTest, OfLiveOnesFailsOnlyThoseThatWantWhatIsDamaged) {
   EXPECT_EQ(Next(other, 1).value(), Values{"3"});
 }
 
+// Begins a generation of the class a/# that keeps no log.
+void RotateToState(const std::shared_ptr<Shard>& shard) {
+  ASSERT_TRUE(
+      shard->Rotate(RetentionClassId{0}, std::nullopt, false, LayoutKind::kSkipstream).ok());
+}
+
+TEST_F(HubTest, FailsOnlyThoseThatComeToAGenerationWithoutALog) {
+  Commit({{"a/1", 1, "1"}, {"b", 1, "2"}});
+  RotateToState(shard_);
+  Commit({{"a/1", 2, "3"}, {"b", 2, "4"}});
+  const Client before = Add("b");
+  const Client missing = Add("a/1");
+  const Client after = Add("b");
+  const Client both = Add("#");
+  EXPECT_EQ(Next(missing, 1).value(), Values{"1"});
+  EXPECT_EQ(Next(missing, 1).status().code(), Code::kSchema);
+  EXPECT_EQ(Next(both, 2).value(), (Values{"1", "2"}));
+  EXPECT_EQ(Next(both, 1).status().code(), Code::kSchema);
+  EXPECT_EQ(Next(before, 2).value(), (Values{"2", "4"}));
+  EXPECT_EQ(Next(after, 2).value(), (Values{"2", "4"}));
+  EXPECT_EQ(InfoOf(missing).state, SubscriptionState::kFailed);
+  // Pages that were read for others are not for those that would miss something in them.
+  const Client later = Add("a/1", At(3));
+  EXPECT_EQ(Next(later, 1).status().code(), Code::kSchema);
+}
+
+// If there are many filters, one read is for all topics.
+TEST_F(HubTest, OfManyLiveOnesFailsOnlyThoseThatWantWhatIsInNoLog) {
+  std::vector<Client> others;
+  for (const char* filter : {"b", "c", "d", "e", "f"}) others.push_back(Add(filter));
+  const Client missing = Add("a/1");
+  for (const Client& other : others) WaitUntilLive(other);
+  WaitUntilLive(missing);
+  RotateToState(shard_);
+  Commit({{"a/2", 1, "0"}, {"b", 1, "1"}});
+  EXPECT_EQ(Next(others[0], 1).value(), Values{"1"});
+  Commit({{"a/1", 1, "2"}, {"b", 2, "3"}});
+  EXPECT_EQ(Next(missing, 1).status().code(), Code::kSchema);
+  EXPECT_EQ(Next(others[0], 1).value(), Values{"3"});
+  Commit({{"c", 3, "4"}, {"f", 3, "5"}});
+  EXPECT_EQ(Next(others[1], 1).value(), Values{"4"});
+  EXPECT_EQ(Next(others[4], 1).value(), Values{"5"});
+  for (const Client& other : others) WaitUntilLive(other);
+}
+
+TEST_F(HubTest, FindsPlacesBesideAGenerationWithoutALog) {
+  Commit({{"a/1", 1, "1"}});
+  RotateToState(shard_);
+  Commit({{"a/1", 2, "2"}});
+  const std::vector<Filter> filters{Filter::Parse("a/+").value()};
+  const auto found = hub_->Find(0, filters, {At(1, 0)}, nullptr);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->rows.size(), 1U);
+  // Whoever asks was given the messages, and so were those behind that generation.
+  const auto behind = hub_->Find(0, filters, {At(1, 0), At(3, 0)}, nullptr);
+  ASSERT_TRUE(behind.ok()) << behind.status().message();
+  EXPECT_EQ(behind->rows.size(), 1U);
+}
+
 TEST_F(HubTest, EndsWithTheDatabase) {
   const Client client = Add("b");
   WaitUntilLive(client);

@@ -112,6 +112,19 @@ TEST(InterestSet, ReadsLikeOthersWithTheSameFiltersAndTime) {
   EXPECT_FALSE(set.ReadsLike(InterestSet({InterestIn(7, {"a/#", "b", "c"}, 5)})));
 }
 
+// A read for many filters finds more than they want, and generations without a log may have that.
+TEST(InterestSet, KnowsWhatEachWantsOfTheLog) {
+  const InterestSet set({InterestIn(1, {"a", "b/#"}, 7), InterestIn(2, {"a"})});
+  const std::vector<LogWant> wants = set.LogWants();
+  ASSERT_EQ(wants.size(), 3U);
+  EXPECT_EQ(wants[0].filter.text(), "a");
+  EXPECT_EQ(wants[0].range.start, 7);
+  EXPECT_EQ(wants[1].filter.text(), "b/#");
+  EXPECT_EQ(wants[1].range.start, 7);
+  EXPECT_EQ(wants[2].filter.text(), "a");
+  EXPECT_EQ(wants[2].range.start, std::nullopt);
+}
+
 TEST(InterestSet, IsUniformIfAllWantEveryTopicThatIsRead) {
   EXPECT_TRUE(InterestSet({InterestIn(1, {"a"})}).is_uniform());
   EXPECT_TRUE(InterestSet({InterestIn(1, {"a", "b"}), InterestIn(2, {"b", "a"}, 7)}).is_uniform())

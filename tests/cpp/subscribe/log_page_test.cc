@@ -38,6 +38,18 @@ TEST(LogPage, HoldsThePlacesOfItsSpan) {
   EXPECT_FALSE(page.Holds(At(6, 0))) << "the next page begins there";
 }
 
+// What a generation without a log has there, others may want.
+TEST(LogPage, ThatPassesAGenerationWithoutALogIsForThoseThatItWasReadFor) {
+  const SharedInterest all = InterestIn(1, {"#"});
+  const SharedInterest part = InterestIn(2, {"a/#"});
+  LogSpan span = Span();
+  EXPECT_TRUE(LogPage(SetOf({all}), span).Covers(*part));
+  span.passed_unlogged = true;
+  EXPECT_FALSE(LogPage(SetOf({all}), span).Covers(*part));
+  EXPECT_TRUE(LogPage(SetOf({all}), span).Covers(*all));
+  EXPECT_TRUE(LogPage(SetOf({all, part}), span).Covers(*part));
+}
+
 TEST(LogPage, OfOneInterestGivesTheRowsThatWereReadAndNoCopy) {
   const SharedInterest interest = InterestIn(1, {"#"});
   LogPage page(SetOf({interest}), Span());

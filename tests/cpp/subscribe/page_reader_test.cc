@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -144,6 +145,37 @@ TEST_F(PageReaderTest, WhatWasRemovedMeanwhileDoesNotCome) {
   const LogSpan second = Read(&reader, first.to);
   EXPECT_EQ(PlacesOf(second.rows), (Places{At(2, 1), At(3, 1)}));
   EXPECT_NE(second.removals_version, first.removals_version);
+}
+
+TEST_F(PageReaderTest, StopsBeforeAGenerationWithoutALog) {
+  ASSERT_TRUE(shard_->Rotate(std::nullopt, std::nullopt, false, LayoutKind::kSkipstream).ok());
+  Append(40);
+  PageReader reader(4);
+  const LogSpan span = Read(&reader, At(1));
+  EXPECT_EQ(span.rows->size(), 6U);
+  EXPECT_EQ(span.to, At(5)) << "the rotation is a commit, too";
+  EXPECT_FALSE(span.at_end);
+  EXPECT_FALSE(span.passed_unlogged);
+  const Status status = TryRead(&reader, all_, span.to, 100).status();
+  EXPECT_EQ(status.code(), Code::kSchema);
+  EXPECT_NE(status.message().find("generation 2 of shard 0"), std::string::npos)
+      << status.message();
+}
+
+TEST_F(PageReaderTest, GoesPastOneWithNothingWantedAndSaysSo) {
+  ASSERT_TRUE(shard_->Rotate(std::nullopt, std::nullopt, false, LayoutKind::kSkipstream).ok());
+  Append(40);
+  PageReader reader(4);
+  const LogSpan span = ReadFor(&reader, InterestIn(2, {"c"}), At(1));
+  EXPECT_TRUE(span.at_end);
+  EXPECT_EQ(span.to, At(6));
+  EXPECT_TRUE(span.passed_unlogged);
+  EXPECT_EQ(ReadFor(&reader, InterestIn(3, {"a"}, 50), At(1)).to, At(6)) << "all are older";
+  EXPECT_FALSE(ReadFor(&reader, InterestIn(2, {"c"}), At(6)).passed_unlogged);
+  // Others that read with them may want what these do not.
+  const auto both = reader.Read(shard_, SetOf({InterestIn(2, {"c"}), InterestIn(4, {"b"})}), At(5),
+                                {100, 1 << 20, true}, nullptr);
+  EXPECT_EQ(both.status().code(), Code::kSchema);
 }
 
 TEST_F(PageReaderTest, FailsOnADamagedBlockAndReadsWhatIsNot) {

@@ -35,16 +35,63 @@ TEST(Subscriptions, RefuseWhatCannotBe) {
   EXPECT_EQ(database->subscriptions().GetStats()->subscriptions, 0U);
 }
 
-TEST(Subscriptions, OfALayoutWithoutALogThereAreNone) {
+TEST(Subscriptions, AskFirstWhetherThereIsALog) {
   const TestDirectory directory;
   OpenOptions options;
   options.schema.layout = LayoutKind::kSkipstream;
   const auto database = Database::Open(directory / "db", options).value();
   const std::vector<Filter> all{Filter::Everything()};
-  EXPECT_EQ(database->subscriptions().Subscribe(all, {}, {}).status().code(),
-            Code::kInvalidArgument);
-  EXPECT_EQ(database->subscriptions().PlacesAt(all, 0, nullptr).status().code(),
-            Code::kInvalidArgument);
+  const Subscriptions& subscriptions = database->subscriptions();
+  for (const SubscribeFrom& from : {SubscribeFrom(), FromNow()}) {
+    EXPECT_EQ(subscriptions.CheckLog(all, from).code(), Code::kSchema);
+  }
+  EXPECT_TRUE(subscriptions.PlacesAt(all, 0, nullptr).ok()) << "nothing is stored";
+  Append(*database, {{"a", "x"}});
+  EXPECT_EQ(subscriptions.PlacesAt(all, 0, nullptr).status().code(), Code::kSchema);
+  EXPECT_EQ(subscriptions.PlacesAt(all, Subscriptions::kBehindAll, nullptr)->at(0),
+            (CommitPlace{Serial{2}, 0}));
+  SubscribeFrom behind;
+  behind.places = {{0, {Serial{2}, 0}}};
+  const auto subscription = Subscribe(*database, "#", behind);
+  EXPECT_EQ(subscription->Next(std::chrono::milliseconds(1))->has_value(), false)
+      << "nothing is missing yet";
+  Append(*database, {{"a", "x"}});
+  EXPECT_EQ(subscription->Next(kPatience).status().code(), Code::kSchema);
+}
+
+TEST(Subscriptions, OfOlderTimesThanAGenerationWithoutALogHasNothingIsMissing) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt, false, LayoutKind::kSkipstream).ok());
+  Append(*database, {{"a", "state"}}, 100);
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt, false, LayoutKind::kColumnar).ok());
+  Append(*database, {{"a", "0"}}, 200);
+  const std::vector<Filter> all{Filter::Everything()};
+  SubscribeFrom from;
+  const auto subscription = database->subscriptions().Subscribe(all, from, {}).value();
+  EXPECT_EQ(subscription->Next(kPatience).status().code(), Code::kSchema);
+  from.timestamp_min = 101;
+  EXPECT_EQ(TakeAll(*database->subscriptions().Subscribe(all, from, {}).value()), Counted(0, 1));
+}
+
+TEST(Subscriptions, AreToldWhatWasDroppedOfAGenerationWithoutALog) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendCounted(*database, "a", 0, 2);
+  const auto subscription = Subscribe(*database, "a", {}, {1, 1 << 20});
+  const auto delivery = subscription->Next(kPatience).value();  // it has no room for more
+  ASSERT_TRUE(delivery.has_value());
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt, false, LayoutKind::kSkipstream).ok());
+  for (int i = 0; i < 3; ++i) Append(*database, {{"a", "state"}, {"b", "state"}}, i);
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt, false, LayoutKind::kColumnar).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{2}).ok());
+  AppendCounted(*database, "a", 2, 3);
+  ASSERT_TRUE(subscription->Acknowledge(delivery->seqno).ok());
+  std::vector<Loss> losses;
+  EXPECT_EQ(Take(*subscription, 2, kPatience, &losses), Counted(1, 3));
+  ASSERT_EQ(losses.size(), 1U);
+  EXPECT_EQ(losses[0].generation, Generation{2});
+  EXPECT_EQ(losses[0].messages, 3U) << "those of its topic";
 }
 
 TEST(Subscriptions, OfAClosedDatabaseFail) {

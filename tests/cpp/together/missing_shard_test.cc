@@ -84,10 +84,11 @@ void ExpectMissing(const Status& status) {
       << status.message();
 }
 
-TEST_F(MissingShardTest, ReadsThatNeedItAreRefused) {
-  for (const std::string& filter : {std::string("#"), std::string("t/+"), there_}) {
+TEST_F(MissingShardTest, ReadsAreRefusedWhateverTheirFilter) {
+  for (const std::string& filter : {std::string("#"), std::string("t/+"), there_, here_}) {
     const std::vector<Filter> filters = One(filter);
     ExpectMissing(database_->NewScan(filters, ScanOptions()).status());
+    ExpectMissing(database_->NewScanIterator(filters, {}).status());
     ExpectMissing(database_->Last(filters, {}).status());
     ExpectMissing(database_->Streams(filters[0], {}).status());
     ExpectMissing(database_->Slices(filters, {}).status());
@@ -95,7 +96,9 @@ TEST_F(MissingShardTest, ReadsThatNeedItAreRefused) {
     ExpectMissing(database_->NewTail(filters, {}).status());
     ExpectMissing(database_->WatchStreams(filters[0], true).status());
     ExpectMissing(database_->subscriptions().Subscribe(filters, {}, {}).status());
+    ExpectMissing(database_->subscriptions().CheckLog(filters, {}));
     ExpectMissing(database_->subscriptions().PlacesAt(filters, 0, nullptr).status());
+    EXPECT_EQ(database_->MissingShards(filters).value().size(), 1U);
   }
   ExpectMissing(database_->MeasureLog(kMissing, One("#"), {}, {}).status());
   ExpectMissing(
@@ -104,19 +107,47 @@ TEST_F(MissingShardTest, ReadsThatNeedItAreRefused) {
             std::string::npos);
 }
 
-TEST_F(MissingShardTest, ReadsThatDoNotNeedItGoOn) {
+// A transaction may have written any topic to it. Nobody can know of that while it is missing.
+TEST_F(MissingShardTest, AMessageOfAnotherShardsTopicIsNotLackedUnasked) {
+  {
+    const auto whole = Whole();
+    const auto transaction = whole->Begin({kMissing, std::nullopt, std::nullopt}).value();
+    ASSERT_TRUE(transaction->Write({here_, 7, "elsewhere"}).ok());
+    ASSERT_TRUE(transaction->Commit().ok());
+    EXPECT_EQ(ValuesOf(*whole->NewScan(One(here_), ScanOptions()).value()),
+              (Strings{"0", "elsewhere"}));
+  }
+  std::filesystem::rename(shard_path_, away_);
+  database_ = Open(/*read_only=*/false);
+  ExpectMissing(database_->NewScan(One(here_), ScanOptions()).status());
+  ExpectMissing(database_->Last(One(here_), {}).status());
+  ExpectMissing(database_->Delete(Filter::Parse(here_).value(), {}).status());
+  const auto rest = database_->Partial()->NewScan(One(here_), ScanOptions()).value();
+  EXPECT_TRUE(rest->missing_shards().contains(kMissing));
+  EXPECT_EQ(ValuesOf(*rest), Strings{"0"});
+
+  const auto whole = Whole();
+  EXPECT_EQ(ValuesOf(*whole->NewScan(One(here_), ScanOptions()).value()),
+            (Strings{"0", "elsewhere"}));
+}
+
+TEST_F(MissingShardTest, ReadsThatNameWhatIsThereGoOn) {
+  const auto partial = database_->Partial();
   const std::vector<Filter> filters = One(here_);
-  EXPECT_EQ(ValuesOf(*database_->NewScan(filters, ScanOptions()).value()), Strings{"0"});
-  EXPECT_EQ(ValuesOf(*database_->Last(filters, {}).value()), Strings{"0"});
-  EXPECT_EQ(database_->Streams(filters[0], {}).value().size(), 1U);
-  EXPECT_EQ(database_->Slices(filters, {}).value().size(), 1U);
-  EXPECT_TRUE(database_->MissingShards(filters).value().empty());
-  EXPECT_TRUE(database_->NewScan(filters, ScanOptions()).value()->missing_shards().empty());
-  const auto tail = database_->NewTail(filters, {}).value();
-  EXPECT_EQ(tail->Next({10, 1 << 20}, std::chrono::microseconds(0)).value()->value(0), "0");
-  EXPECT_EQ(tail->shards(), (std::set<std::uint32_t>{0, 2}));
-  const auto subscription = Subscribe(*database_, here_);
-  EXPECT_EQ(Take(*subscription, 1), std::vector<std::string>{"0"});
+  const std::vector<Stream> streams = partial->Streams(filters[0], {}).value();
+  ASSERT_EQ(streams.size(), 1U);
+  const auto of_streams =
+      database_->NewScan(filters, ScanOptions{{}, ScanOrder::kStream, streams}).value();
+  EXPECT_TRUE(of_streams->missing_shards().empty());
+  EXPECT_EQ(ValuesOf(*of_streams), Strings{"0"});
+  const std::vector<Slice> slices = partial->Slices(filters, {}).value();
+  EXPECT_EQ(slices.size(), 1U);
+  EXPECT_EQ(ValuesOf(*database_->NewScan(filters, slices).value()), Strings{"0"});
+  const Iterator iterator = database_->NewIterator(streams[0], filters[0], {}).value();
+  EXPECT_EQ(database_->Next(iterator, {}).value().batch->value(0), "0");
+  const ScanIterator steps = partial->NewScanIterator(filters, {}).value();
+  EXPECT_EQ(database_->Next(steps, {}).value().batch->value(0), "0");
+  EXPECT_EQ(database_->MeasureLog(0, filters, {}, {}).value().messages, 1U);
 }
 
 TEST_F(MissingShardTest, PartialReadsLeaveItOutAndSaySo) {
@@ -136,6 +167,7 @@ TEST_F(MissingShardTest, PartialReadsLeaveItOutAndSaySo) {
   EXPECT_EQ(partial->Explain(all, {}).value().counters.rows_matched, 2U);
   const auto watch = partial->WatchStreams(all[0], true).value();
   EXPECT_EQ(watch->Next(std::chrono::seconds(60)).value().size(), 2U);
+  EXPECT_TRUE(partial->subscriptions().CheckLog(all, {}).ok());
   EXPECT_EQ(partial->subscriptions().PlacesAt(all, 0, nullptr).value().size(), 2U);
 
   const auto tail = partial->NewTail(all, {}).value();
@@ -152,7 +184,9 @@ TEST_F(MissingShardTest, PartialReadsLeaveItOutAndSaySo) {
   const auto values = Take(*subscription, 2);
   EXPECT_EQ(Strings(values.begin(), values.end()), (Strings{"0", "2"}));
 
-  EXPECT_TRUE(partial->NewScan(One(here_), ScanOptions()).value()->missing_shards().empty());
+  const auto of_one = partial->NewScan(One(here_), ScanOptions()).value();
+  EXPECT_TRUE(of_one->missing_shards().contains(kMissing));
+  EXPECT_EQ(ValuesOf(*of_one), Strings{"0"});
   EXPECT_EQ(database_->GetStats().value().missing.size(), 1U);
 }
 
@@ -196,8 +230,12 @@ TEST_F(MissingShardTest, AppendsToItAreRefusedAndOthersGoOn) {
 }
 
 TEST_F(MissingShardTest, ChangesThatNeedItAreRefusedAndNothingIsChanged) {
-  ExpectMissing(database_->Delete(Filter::Parse("#").value(), {}).status());
-  ExpectMissing(database_->Delete(Filter::Parse(there_).value(), {}).status());
+  for (const std::string& filter : {std::string("#"), there_, here_}) {
+    const Filter parsed = Filter::Parse(filter).value();
+    ExpectMissing(database_->Delete(parsed, {}).status());
+    ExpectMissing(database_->Trim(100, parsed, false).status());
+    ExpectMissing(database_->Partial()->Delete(parsed, {}).status());
+  }
   for (const bool dry_run : {true, false}) {
     ExpectMissing(database_->Trim(100, std::nullopt, dry_run).status());
     const std::vector classes{RetentionClass{"a/#", {}, 0, {}, 0}};
@@ -215,10 +253,8 @@ TEST_F(MissingShardTest, ChangesThatNeedItAreRefusedAndNothingIsChanged) {
 }
 
 TEST_F(MissingShardTest, ChangesThatDoNotNeedItGoOn) {
-  EXPECT_EQ(database_->Delete(Filter::Parse(here_).value(), {}).value().count, 1U);
-  EXPECT_EQ(
-      database_->Trim(100, Filter::Parse(TopicIn(2, kShards)).value(), false).value().messages, 1U);
   const auto transaction = database_->Begin({0, std::nullopt, std::nullopt}).value();
+  ASSERT_TRUE(transaction->Delete(Filter::Parse(here_).value(), {}).ok());
   ASSERT_TRUE(transaction->Write({here_, 7, "written"}).ok());
   EXPECT_TRUE(transaction->Commit().ok());
   EXPECT_TRUE(database_->upkeep().Maintain(std::nullopt).ok());
@@ -227,7 +263,8 @@ TEST_F(MissingShardTest, ChangesThatDoNotNeedItGoOn) {
   EXPECT_EQ(database_->upkeep().Slabs().value().size(), 2U);
 
   const auto whole = Whole();
-  EXPECT_EQ(ValuesOf(*whole->NewScan(One("#"), ScanOptions()).value()), (Strings{"1", "written"}));
+  EXPECT_EQ(ValuesOf(*whole->NewScan(One("#"), ScanOptions()).value()),
+            (Strings{"1", "2", "written"}));
 }
 
 TEST_F(MissingShardTest, BothHandlesCloseTheDatabaseAndDestroyingThePartialOneDoesNot) {
@@ -301,7 +338,10 @@ TEST_F(MissingShardTest, ArrowDataNamesItInItsMetadata) {
   const auto partial = database_->Partial();
   EXPECT_EQ(metadata(partial->NewScan(One("#"), ScanOptions()).value()),
             "topicdb.missing_shards=1");
-  EXPECT_EQ(metadata(partial->NewScan(One(here_), ScanOptions()).value()), "");
+  EXPECT_EQ(metadata(partial->NewScan(One(here_), ScanOptions()).value()),
+            "topicdb.missing_shards=1");
+  const ScanOptions of_streams{{}, ScanOrder::kStream, partial->Streams(One("#")[0], {}).value()};
+  EXPECT_EQ(metadata(partial->NewScan(One("#"), of_streams).value()), "") << "these are all there";
 }
 
 }  // namespace

@@ -554,6 +554,7 @@ PARTIAL_CALLS: dict[str, list[Any]] = {
     "slices": [["a/#"], None, None, {}, {}, 1 << 20],
     "explain": ["a/#", None, None],
     "scan_iterator": ["a/#", None, None],
+    "check_log": [["a/#"], None, 0],
     "places_at": [["a/#"], 5],
     "tail": [["a/#"], {}, {}],
     "watch": ["a/#", True],
@@ -599,6 +600,12 @@ TRIES = [
     Try(
         "measure_log",
         lambda db: db._core.measure_log(0, ["a/#"], 0, None, None, 9, 9),
+        READ,
+        OTHER_READ,
+    ),
+    Try(
+        "check_log",
+        lambda db: db._core.check_log(["a/#"], None, 0),
         READ,
         OTHER_READ,
     ),

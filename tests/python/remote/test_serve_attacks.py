@@ -171,6 +171,7 @@ def test_who_may_nothing_learns_nothing(tmp_path: Path) -> None:
             ("subscribe", [[], None, 0, 10, 10, (0, 1), {}]),
             ("measure_log", [0, [], 0, None, None, 9, 9]),
             ("places_at", [[], 0]),
+            ("check_log", [[], None, 0]),
             ("slices", [[]]),
             ("streams", ["b"]),
             ("watch", ["b", True]),

@@ -52,6 +52,7 @@ struct Slice {
   TimeRange range;
   std::uint64_t messages = 0;  // an estimate
   std::uint64_t bytes = 0;     // of the topics and values of these messages; an estimate
+  LayoutKind layout = LayoutKind::kColumnar;  // of the slab
 
   bool operator==(const Slice&) const = default;
 };

@@ -40,6 +40,16 @@ void AddMasksUpTo(const Position& position, const Filter& filter, const SerialRa
   }
 }
 
+// Checks that an iterator does not stand in a slab without a log, where it has messages to give.
+Status CheckHasLog(const ShardView& view, const Slab& slab, const Iterator& iterator) {
+  if (slab.log() != nullptr || view.IsReserved(slab.id())) return Status::Ok();
+  const bool is_at_end = iterator.exhausted && !iterator.end.has_value();
+  if (is_at_end && iterator.seen >= LastCommitOf(view, slab)) return Status::Ok();
+  return SchemaFault(view.Describe(slab.id()) + " has the layout '" + NameOf(slab.layout_kind()) +
+                     "', which keeps no commit log: read it to its end with the iterator that "
+                     "stands in it, and the log behind it");
+}
+
 Status CheckStream(const ShardMoment& moment, const Iterator& iterator) {
   const ShardView& view = *moment.view;
   if (iterator.seen > view.serial()) {
@@ -48,9 +58,12 @@ Status CheckStream(const ShardMoment& moment, const Iterator& iterator) {
                            std::to_string(iterator.seen.value()) + ": refresh() or open it again");
   }
   const SlabView* const slab = view.Find(iterator.slab);
-  if (slab == nullptr || slab->slab->StructureOf(iterator.stream).has_value()) return Status::Ok();
-  return NotFound("there is no stream " + std::to_string(iterator.stream.value()) + " in " +
-                  view.Describe(iterator.slab));
+  if (slab == nullptr) return Status::Ok();
+  if (!slab->slab->StructureOf(iterator.stream).has_value()) {
+    return NotFound("there is no stream " + std::to_string(iterator.stream.value()) + " in " +
+                    view.Describe(iterator.slab));
+  }
+  return CheckHasLog(view, *slab->slab, iterator);
 }
 
 }  // namespace
@@ -82,6 +95,11 @@ bool GivenReads::ReadsOfClass::StandsIn(Generation generation) const {
 bool GivenReads::ReadsOfClass::Covers(const Filter& wanted) const {
   return std::any_of(reads.begin(), reads.end(),
                      [&](const Read& read) { return read.filter.Covers(wanted); });
+}
+
+bool GivenReads::ReadsOfClass::CoverAll(const std::vector<Filter>& filters) const {
+  return std::all_of(filters.begin(), filters.end(),
+                     [&](const Filter& wanted) { return Covers(wanted); });
 }
 
 Result<std::shared_ptr<const GivenReads>> GivenReads::Make(const ShardMoment& moment,
@@ -129,6 +147,32 @@ Status GivenReads::Check(const ShardView& view) const {
     }
   }
   return Status::Ok();
+}
+
+bool GivenReads::ReadsOfClass::GaveStream(Generation generation, StreamId stream,
+                                          const Filter& wanted, Serial last) const {
+  return std::any_of(reads.begin(), reads.end(), [&](const Read& read) {
+    const Iterator& iterator = read.iterator;
+    return iterator.slab.generation == generation && iterator.stream == stream &&
+           iterator.seen >= last && read.GaveAll({wanted});
+  });
+}
+
+bool GivenReads::GaveAll(const ShardView& view, const Slab& slab,
+                         const std::vector<Filter>& filters) const {
+  const auto found = classes_.find(slab.id().retention_class);
+  if (found == classes_.end()) return false;
+  const ReadsOfClass& of_class = found->second;
+  const Generation generation = slab.id().generation;
+  if (generation < of_class.oldest) return of_class.CoverAll(filters);
+  const Serial last = LastCommitOf(view, slab);
+  for (const Filter& filter : filters) {
+    for (const auto& [structure, stream] : slab.Match(filter)) {
+      if (!RowFilter::Make(structure, filter).has_value()) continue;
+      if (!of_class.GaveStream(generation, stream, filter, last)) return false;
+    }
+  }
+  return true;
 }
 
 std::vector<GivenReads::Part> GivenReads::Divide(
@@ -180,10 +224,7 @@ std::uint64_t GivenReads::CountLost(const meta::DropRecord& drop,
   if (may_be_many) return count(drop, from_serial);
   const ReadsOfClass* const of_class = FindClass(drop.retention_class);
   if (of_class == nullptr || drop.generation < of_class->oldest) {
-    const bool was_given = of_class != nullptr &&
-                           std::all_of(filters.begin(), filters.end(), [&](const Filter& filter) {
-                             return of_class->Covers(filter);
-                           });
+    const bool was_given = of_class != nullptr && of_class->CoverAll(filters);
     // A reader that begins with the oldest message has lost nothing that was gone before.
     return was_given || drop.serial <= began_ ? 0 : count(drop, from_serial);
   }
@@ -204,10 +245,14 @@ std::uint64_t GivenReads::CountLost(const meta::DropRecord& drop,
 
 Status GivenReads::CheckNotLost(const std::vector<meta::DropRecord>& drops,
                                 const std::vector<Filter>& filters) const {
-  for (const meta::DropRecord& drop : drops) {
+  for (std::size_t i = 0; i < drops.size(); ++i) {
+    const meta::DropRecord& drop = drops[i];
+    // The oldest of so many stands for all before it, too.
+    const bool may_be_many = i == 0 && drops.size() >= meta::kDropsMax;
     const ReadsOfClass* const of_class = FindClass(drop.retention_class);
-    if (of_class == nullptr || !of_class->StandsIn(drop.generation)) continue;
-    const std::uint64_t lost = CountLost(drop, filters, 0, kNoSerial, /*may_be_many=*/false);
+    const bool stands_in = of_class != nullptr && of_class->StandsIn(drop.generation);
+    if (!stands_in && !may_be_many) continue;
+    const std::uint64_t lost = CountLost(drop, filters, 0, kNoSerial, may_be_many);
     if (lost == 0) continue;
     const SlabId id{shard_, {}, drop.generation};
     return NotFound(DescribeSlab(id, drop.retention_class) +
@@ -216,6 +261,19 @@ Status GivenReads::CheckNotLost(const std::vector<meta::DropRecord>& drops,
                     "them, or leave out the iterators of this generation");
   }
   return Status::Ok();
+}
+
+Status CheckLogBehind(const ShardView& view, const RetentionRules& rules,
+                      const std::vector<LogWant>& wants, Serial from, Serial until,
+                      const GivenReads* given) {
+  if (given == nullptr || from > given->seen()) {
+    return CheckLogFrom(view, rules, wants, from, until);
+  }
+  std::vector<Filter> filters;
+  for (const LogWant& want : wants) filters.push_back(want.filter);
+  const auto is_given = [&](const Slab& slab) { return given->GaveAll(view, slab, filters); };
+  TOPICDB_RETURN_IF_ERROR(CheckLogFrom(view, rules, wants, from, until, is_given));
+  return CheckLogFrom(view, rules, wants, given->seen().Next(), until);
 }
 
 Result<GivenByShard> GivenOf(const DatabaseImpl& database, const std::vector<Iterator>& iterators) {

@@ -10,6 +10,7 @@
 
 #include "store/catalog/meta.h"
 #include "store/database/database_impl.h"
+#include "store/read/log_gaps.h"
 #include "store/read/stream_plan.h"
 #include "topicdb/types/iterator.h"
 #include "topicdb/types/numbers.h"
@@ -26,7 +27,8 @@ class GivenReads {
  public:
   // Makes an object of the iterators of this shard, of which there is at least one. Returns
   // kInvalidArgument if the view is older than what they have seen, and kNotFound if they stand in
-  // no stream, or in a generation that keep_last has merged.
+  // no stream, or in a generation that keep_last has merged. Returns kSchema if one has messages to
+  // give in a generation without a log: nobody can tell what the log has behind it.
   static Result<std::shared_ptr<const GivenReads>> Make(const ShardMoment& moment,
                                                         const RetentionRules& rules,
                                                         const std::vector<Iterator>& iterators);
@@ -38,6 +40,10 @@ class GivenReads {
   // Returns kNotFound if keep_last has merged a generation in which an iterator stands. What it has
   // kept is in another slab, and nobody can tell what of it was given.
   Status Check(const ShardView& view) const;
+
+  // Returns whether the iterators have given everything that a reader of these filters wants of a
+  // slab which the view has.
+  bool GaveAll(const ShardView& view, const Slab& slab, const std::vector<Filter>& filters) const;
 
   // Streams that are read together: all of them, if `streams` is absent.
   struct Part {
@@ -78,6 +84,12 @@ class GivenReads {
     bool StandsIn(Generation generation) const;
     // Returns whether an iterator wanted everything that a reader of this filter wants.
     bool Covers(const Filter& filter) const;
+    // Returns whether that is so for each of the filters.
+    bool CoverAll(const std::vector<Filter>& filters) const;
+    // Returns whether an iterator has given everything that a reader of this filter wants of a
+    // stream, up to the commit `last`.
+    bool GaveStream(Generation generation, StreamId stream, const Filter& filter,
+                    Serial last) const;
   };
 
   GivenReads() = default;
@@ -89,6 +101,12 @@ class GivenReads {
   Serial counted_ = kLastSerial;
   Serial began_;  // the last commit when this was made
 };
+
+// Works as CheckLogFrom does (log_gaps.h), for a reader that leaves out what was `given` unless
+// that is null. Such a reader also begins behind what the iterators had seen.
+Status CheckLogBehind(const ShardView& view, const RetentionRules& rules,
+                      const std::vector<LogWant>& wants, Serial from, Serial until,
+                      const GivenReads* given);
 
 using GivenByShard = std::map<std::uint32_t, std::shared_ptr<const GivenReads>>;
 

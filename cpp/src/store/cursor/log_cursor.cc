@@ -27,8 +27,7 @@ void LogCursor::Release() {
 }
 
 Status LogCursor::OpenReaders() {
-  const GivenReads* given = query_.given.get();
-  if (given != nullptr && place_.serial > given->seen()) given = nullptr;
+  const GivenReads* const given = Given();
   if (given != nullptr) TOPICDB_RETURN_IF_ERROR(given->Check(*view_));
   for (const SlabView& slab_view : view_->slabs()) {
     if (slab_view.slab->log() != nullptr) OpenReadersOf(*slab_view.slab, given);
@@ -53,7 +52,7 @@ void LogCursor::OpenReadersOf(const Slab& slab, const GivenReads* given) {
         request.range = query_.range;
         request.masks = masks;
         request.masks.insert(request.masks.end(), part.masks.begin(), part.masks.end());
-        request.serial_max = query_.until;
+        request.serial_max = Until();
         request.memory_bytes_max =
             std::max(query_.memory_bytes_max / parts.size(), kReaderBytesMin);
         readers_.push_back(slab.log()->NewLogReader(view_->Source(slab), request, place_.serial));
@@ -63,32 +62,63 @@ void LogCursor::OpenReadersOf(const Slab& slab, const GivenReads* given) {
   }
 }
 
+void LogCursor::FindGap() {
+  const GivenReads* const given = Given();
+  const auto is_given = [&](const Slab& slab) {
+    return given != nullptr && given->GaveAll(*view_, slab, query_.filters);
+  };
+  gap_ = gaps_->FindWanted(*view_, place_.serial, is_given);
+  if (gap_.has_value() && gap_->first > query_.until) gap_.reset();
+  const std::optional<LogGap> any = LogGaps::FindAny(*view_, place_.serial);
+  unlogged_ = any.has_value() ? any->first : kLastSerial;
+}
+
 Status LogCursor::Open(const std::shared_ptr<Shard>& shard) {
   std::shared_ptr<const ShardView> now = shard->view();
+  is_before_gap_ = false;
   // The open readers stay unless something was removed since, which they would still return.
-  if (!readers_.empty() && now->removals_version() == removals_version_) return Status::Ok();
+  if (!readers_.empty() && now->removals_version() == removals_version_) {
+    const std::optional<LogGap> before = gap_;
+    FindGap();
+    if (gap_ == before) return Status::Ok();
+  }
   Release();
   shard_ = shard;
   view_ = std::move(now);
   removals_version_ = view_->removals_version();
   view_serial_ = view_->serial();
-  if (view_->serial() < place_.serial || query_.until < place_.serial) return Status::Ok();
+  FindGap();
+  if (gap_.has_value() && gap_->first <= place_.serial) {
+    const Status status = NoLog(*view_, gap_->slab);
+    Release();
+    return status;
+  }
+  if (view_->serial() < place_.serial || Until() < place_.serial) return Status::Ok();
   return OpenReaders();
+}
+
+template <typename ReadOn>
+Status LogCursor::Read(const std::shared_ptr<Shard>& shard, const Batch& batch, ReadOn read_on) {
+  const CommitPlace before = place_;
+  passed_unlogged_ = false;
+  do {
+    TOPICDB_RETURN_IF_ERROR(Settle(before, Open(shard)));
+    TOPICDB_RETURN_IF_ERROR(Settle(before, read_on()));
+    passed_unlogged_ = passed_unlogged_ || CommitPlace{unlogged_, 0} < place_;
+  } while (is_before_gap_ && batch.empty());
+  return Status::Ok();
 }
 
 Status LogCursor::ReadCommits(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
                               const InterruptCheck& interrupted, Batch* batch) {
-  const CommitPlace before = place_;
-  TOPICDB_RETURN_IF_ERROR(Settle(before, Open(shard)));
-  return Settle(before, CommitsOn(Bounded(limits), interrupted, batch));
+  return Read(shard, *batch, [&] { return CommitsOn(Bounded(limits), interrupted, batch); });
 }
 
 Status LogCursor::ReadMessages(const std::shared_ptr<Shard>& shard, const PageLimits& limits,
                                const InterruptCheck& interrupted, Batch* batch,
                                std::vector<std::uint32_t>* indexes) {
-  const CommitPlace before = place_;
-  TOPICDB_RETURN_IF_ERROR(Settle(before, Open(shard)));
-  return Settle(before, MessagesOn(Bounded(limits), interrupted, batch, indexes));
+  return Read(shard, *batch,
+              [&] { return MessagesOn(Bounded(limits), interrupted, batch, indexes); });
 }
 
 Status LogCursor::Settle(const CommitPlace& before, Status status) {
@@ -120,7 +150,8 @@ Result<LogCursor::Turn> LogCursor::NextTurn(const InterruptCheck& interrupted) {
 }
 
 void LogCursor::Finish() {
-  place_ = std::max(place_, BehindCommit(std::min(view_->serial(), query_.until)));
+  place_ = std::max(place_, BehindCommit(std::min(view_->serial(), Until())));
+  is_before_gap_ = gap_.has_value() && gap_->first <= place_.serial;
   Release();
 }
 

@@ -84,10 +84,7 @@ LogCursor& TailImpl::CursorOf(std::uint32_t shard) {
   return cursors_.try_emplace(shard, std::move(query)).first->second;
 }
 
-Serial TailImpl::UntilOf(std::uint32_t shard) const {
-  const auto found = until_.find(shard);
-  return found == until_.end() ? kLastSerial : found->second;
-}
+Serial TailImpl::UntilOf(std::uint32_t shard) const { return SerialOf(until_, shard, kLastSerial); }
 
 bool TailImpl::IsDone() const {
   const MutexLock lock(mutex_);

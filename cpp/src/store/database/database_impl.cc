@@ -100,13 +100,6 @@ Status DatabaseImpl::Refresh() {
   return shards_.Open();
 }
 
-Status DatabaseImpl::CheckKeepsLog() const {
-  const LayoutKind layout = environment_->schema.layout;
-  if (layout == LayoutKind::kColumnar) return Status::Ok();
-  return InvalidArgument(environment_->database_path + " has the layout '" + NameOf(layout) +
-                         "', which keeps no commit log; 'columnar' does");
-}
-
 Status DatabaseImpl::CheckIsHere(const DatabaseId& asked, const char* what) const {
   if (asked == environment_->database) return Status::Ok();
   return NotFound(std::string(what) + " belongs to another database than " +

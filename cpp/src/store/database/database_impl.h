@@ -74,8 +74,6 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
 
   // Brings a read-only handle up to date. Scans that run keep the shards they began with.
   Status Refresh();
-  // Returns kInvalidArgument if the layout has no commit log.
-  Status CheckKeepsLog() const;
   // Returns kNotFound unless `asked` is this database. The error names `what` was asked with.
   Status CheckIsHere(const DatabaseId& asked, const char* what) const;
 

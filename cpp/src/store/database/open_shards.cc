@@ -134,7 +134,7 @@ Status OpenShards::NotOpen(std::uint32_t index) const {
 
 std::vector<ShardMoment> OpenShards::Moments() const {
   std::vector<ShardMoment> moments = WholeMoments();
-  if (environment_->schema.layout == LayoutKind::kColumnar) curtain_.Hide(&moments);
+  curtain_.Hide(&moments);
   return moments;
 }
 
@@ -170,14 +170,14 @@ Result<MissingReasons> OpenShards::LeftOut(const std::vector<Filter>& filters, b
   const auto all = Missing();
   MissingReasons reasons;
   if (all->empty()) return reasons;
-  const MissingShards missing = all->For(filters, environment_->schema);
+  const MissingShards missing = all->For(filters);
   if (!partial) TOPICDB_RETURN_IF_ERROR(missing.Fault(environment_->database_path, kOfRead));
   for (const auto& [shard, reason] : missing.reasons()) reasons[shard] = reason.message();
   return reasons;
 }
 
 Status OpenShards::CheckMayChange(const std::vector<Filter>& filters) const {
-  const MissingShards missing = Missing()->For(filters, environment_->schema);
+  const MissingShards missing = Missing()->For(filters);
   return missing.Fault(environment_->database_path, kOfChange);
 }
 

@@ -45,7 +45,7 @@ class OpenShards {
   // Returns kNotFound for a shard that is not open here, or kMissingShard if it was left out.
   Status NotOpen(std::uint32_t index) const;
   // Returns views for readers. They hide a job that some shards have applied and others have not.
-  // With the layout skipstream they do not hide it, because what the job has replaced is gone.
+  // Slabs without a log show it all the same; see MasksOf.
   std::vector<ShardMoment> Moments() const;
   // Returns views that hide nothing, for callers that read the log, or slices that were cut before.
   std::vector<ShardMoment> WholeMoments() const;

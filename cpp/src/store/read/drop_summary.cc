@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "layout/blocks.h"
+#include "store/read/log_gaps.h"
 #include "store/read/stream_plan.h"
 
 namespace topicdb {
@@ -115,6 +116,27 @@ Result<std::vector<Part>> SummarizeLog(const ShardView& view, const Slab& slab) 
   for (const auto& [structure, stream] : streams) {
     TOPICDB_ASSIGN_OR_RETURN(std::vector<Count> counts, summary.Counts(std::vector{stream}));
     if (!counts.empty()) parts.push_back({structure.Text(), std::move(counts)});
+  }
+  return parts;
+}
+
+Result<std::vector<Part>> SummarizeState(const ShardView& view, const Slab& slab) {
+  const Serial last = LastCommitOf(view, slab);
+  const SlabInfo info = slab.Info({});
+  const auto streams = slab.Match(Filter::Everything());
+  std::vector<Part> parts;
+  if (streams.size() > kPartsMax) {
+    parts.push_back({"#", {{last, info.messages}}});
+    return parts;
+  }
+  TOPICDB_ASSIGN_OR_RETURN(
+      const StreamSizes sizes,
+      slab.layout().SizesByStream(view.Source(slab), slab.MatchIds(Filter::Everything()),
+                                  {info.messages, info.bytes}, nullptr));
+  for (const auto& [structure, stream] : streams) {
+    const auto size = sizes.find(stream);
+    if (size == sizes.end()) continue;
+    parts.push_back({structure.Text(), {{last, size->second.messages}}});
   }
   return parts;
 }

@@ -12,6 +12,9 @@ namespace topicdb {
 // themselves, and for some blocks the commits of their messages. Returns kCorruption or kStorage.
 // REQUIRES (SummarizeLog): the layout of the slab has a log
 Result<std::vector<meta::DropRecord::Part>> SummarizeLog(const ShardView& view, const Slab& slab);
+// Does the same for a slab without a log. The numbers of messages are estimates, and count as those
+// of the last commit that the slab may have.
+Result<std::vector<meta::DropRecord::Part>> SummarizeState(const ShardView& view, const Slab& slab);
 
 // Returns one record for two that follow each other. It says less of what was dropped: it does not
 // tell topics and commits apart.

@@ -153,6 +153,12 @@ Status CheckShards(const char* what, const std::map<std::uint32_t, Serial>& seri
   return Status::Ok();
 }
 
+Serial SerialOf(const std::map<std::uint32_t, Serial>& serials, std::uint32_t shard,
+                Serial otherwise) {
+  const auto found = serials.find(shard);
+  return found == serials.end() ? otherwise : found->second;
+}
+
 Position StartOf(const TimeRange& range) {
   return {Position::Kind::kAtTime, range.start.value_or(0), kNoSerial, 0, {}};
 }

@@ -77,6 +77,9 @@ RowMask Except(const Filter& filter);
 // argument with `what`.
 Status CheckShards(const char* what, const std::map<std::uint32_t, Serial>& serials,
                    std::uint32_t shards);
+// Returns the serial of a shard, or `otherwise` if `serials` has none.
+Serial SerialOf(const std::map<std::uint32_t, Serial>& serials, std::uint32_t shard,
+                Serial otherwise);
 
 // Returns the position from which a range is read.
 Position StartOf(const TimeRange& range);

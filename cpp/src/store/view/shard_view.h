@@ -92,6 +92,8 @@ class ShardView {
   // Returns a slab, or nullptr if the view does not have it.
   const SlabView* Find(const SlabId& id) const;
 
+  // Returns whether a slab is that of TopicDB's own topics.
+  bool IsReserved(const SlabId& id) const { return environment_->IsReserved(id); }
   // Returns the filter of the class of a slab that the view has. It asks the rules of the present,
   // because rules that the caller fetched before the view may not know the class: a class is in the
   // rules before any slab is made for it.

@@ -12,7 +12,7 @@ from topicdb.arguments.forms import form_of
 from topicdb.arguments.times import TIMESTAMP_MAX, duration_us, timeout_us
 from topicdb.arguments.wrong_types import iterators_of
 from topicdb.database.partial import opened
-from topicdb.engine import Engine
+from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.follow import session_state
 from topicdb.follow.consumer import Consumer
 from topicdb.follow.group import Group
@@ -32,6 +32,7 @@ from topicdb.follow.subscription import (
     WINDOW_BYTES,
     Start,
     Subscription,
+    check_log,
     check_window,
     start_of,
 )
@@ -88,9 +89,13 @@ class Following:
           (``Subscription.missing_shards``). Otherwise this raises MissingShardError if one is
           missing that may have such messages.
 
-        Raises ValueError for a bad window or start, and with the layout ``skipstream``, which keeps
-        no commit log. Raises NotFoundError if an iterator of ``given`` is of another database, or
-        if ``keep_last`` has merged its generation; if that comes later, reading raises it.
+        Raises ValueError for a bad window or start. Raises SchemaError, which names the generation,
+        if it would begin in one of the layout ``skipstream``, which keeps no commit log, if
+        messages that match go to such a one now, or if an iterator of ``given`` has messages to
+        give in one. A subscription that comes to such a generation later raises it then, behind
+        everything that was committed before. Raises NotFoundError if an iterator of ``given`` is of
+        another database, or if ``keep_last`` has merged its generation; if that comes later,
+        reading raises it.
 
         >>> with db.subscribe("site/+/pump/#", start="-24h") as messages:   # doctest: +SKIP
         ...     for message in messages:
@@ -103,8 +108,14 @@ class Following:
             start = "earliest" if iterators else "latest"
         places, start_us = start_of(start)
         report = Reporter("a subscription", on_loss)
-        options = filters, places, start_us, window, window_bytes, (0, 1), {}, iterators
-        core = opened(self._core, lambda engine: engine.subscribe(*options), partial=partial)
+
+        def begin(engine: Engine) -> SubscriptionCursor:
+            check_log(engine, filters, places, start_us, iterators)
+            return engine.subscribe(
+                filters, places, start_us, window, window_bytes, (0, 1), {}, iterators
+            )
+
+        core = opened(self._core, begin, partial=partial)
         subscription = Subscription(
             core, self._core, filters, start_us, timeout_us(timeout), form, report
         )

@@ -73,8 +73,8 @@ class Reading:
           ``append(raw=True)``.
         - ``partial``: leaves out shards that are missing (``missing_shards``); ``Scan.is_partial``
           and a warning in the log tell of them. Otherwise reading the scan raises MissingShardError
-          if it needs one of them: topics without a wildcard need their shards, any other filter
-          needs all, and so does any filter if the database shards by key.
+          if there are any, whatever ``filter`` is: a transaction may have written any topic to any
+          shard. A scan of ``streams`` needs their shards alone.
 
         Nothing is read before the scan is iterated. Raises TopicError for a bad filter, ValueError
         for another bad argument.
@@ -376,9 +376,12 @@ class Reading:
           (``Tail.missing_shards``). Otherwise this raises MissingShardError if one is missing that
           may have such messages.
 
-        Raises ValueError if the database has the layout ``skipstream``, which keeps no commit log,
-        or if ``after`` names a shard that it does not have. Raises NotFoundError if a generation
-        was merged, or dropped with messages that an iterator of ``given`` had still to give.
+        Raises ValueError if ``after`` names a shard that the database does not have. Raises
+        SchemaError, which names the generation, if the tail would begin in one of the layout
+        ``skipstream``, which keeps no commit log, if messages that match go to such a one now, or
+        if an iterator of ``given`` has messages to give in one. Iteration raises it when the tail
+        comes to such a generation later. Raises NotFoundError if a generation was merged, or
+        dropped with messages that an iterator of ``given`` had still to give.
 
         >>> for message in db.tail("metrics/#", after=receipt.serials):     # doctest: +SKIP
         ...     print(message)

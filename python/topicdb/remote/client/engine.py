@@ -206,6 +206,16 @@ class RemoteEngine:
         number = lease.call(self._named("subscribe"), _list(filters), plain, *options)
         return RemoteSubscription(lease, number, missing)
 
+    def check_log(
+        self,
+        filters: Sequence[str] | None,
+        places: dict[int, RowPlace] | None,
+        start_us: int,
+        given: Sequence[Iterator] = (),
+    ) -> None:
+        plain = None if places is None else {shard: tuple(place) for shard, place in places.items()}
+        self._call(Engine.check_log, _list(filters), plain, start_us, list(given))
+
     def places_at(self, filters: Sequence[str] | None, start_us: int) -> dict[int, RowPlace]:
         return self._call(Engine.places_at, _list(filters), start_us)
 

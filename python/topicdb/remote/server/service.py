@@ -46,10 +46,19 @@ WAIT_US_MAX = 500_000
 _SERVED = served_methods()
 
 _FEW_BYTES_MAX = 64 << 10
-_MANY = {"ping", "subscribe", "subscription.find", "set_retention", "tail", "flow.settle"}
+_MANY = {
+    "check_log",
+    "flow.settle",
+    "missing_shards",
+    "ping",
+    "set_retention",
+    "subscribe",
+    "subscription.find",
+    "tail",
+}
 _NAMED = ("hold", "group", "drop_group", "member")
 _WRITES = ("append", "append_async", "replay.publish")
-_WITH_VALUES = (*_WRITES, "next_of_scan", "subscribe", "tail")  # messages, or iterators
+_WITH_VALUES = (*_WRITES, "check_log", "next_of_scan", "subscribe", "tail")  # or iterators
 _SCAN_BYTES = 2 << 20  # about what an open scan takes beside its batch
 _VALUES_OF_READ_MAX = 64 << 20  # of streams, slices and iterators, which travel as bytes
 
@@ -336,6 +345,11 @@ class Service:
         opened = self._opened_group(caller, group)
         caller.access.check_read(opened.filters)
         member = opened.join(name, raw=True)  # the client puts values in the form that it needs
+        try:
+            caller.access.check_read(opened.filters)  # with a member they cannot change any more
+        except BaseException:
+            member.close()
+            raise
         return caller.client.keep(Member(member)), member.name
 
     def _member(self, caller: Caller, number: int) -> Member:

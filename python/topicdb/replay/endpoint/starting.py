@@ -111,7 +111,7 @@ def _since(host: Host, start: TimeLike, on_early: OnEarly) -> Begin:
                 f"({oldest} µs); give on_early='clamp' to begin with that"
             )
         return Begin(host.first, 0, str(start))
-    found = host.core.places_at(None, start_us).get(0, host.first)
+    found = host.core.places_at(_included(host), start_us).get(0, host.first)
     return Begin(max(host.first, Place(*found)), start_us, str(start))
 
 
@@ -120,10 +120,15 @@ def oldest_us(host: Host) -> int | None:
     until = host.now()
     everything = EndpointRecord("", "queue", True, [], Place(0, 0))
     everything.run = RunRecord("", "", host.first, until)
-    filters = sorted({filter for era in host.eras() for filter in era.include})
+    filters = _included(host)
     admission = Admission(everything, host.eras, None)
     found = first_wanted(host.core, filters, host.first, until, admission)
     return None if found is None else found.timestamp
+
+
+def _included(host: Host) -> list[str]:
+    """Returns the filters of what is logged, now and before."""
+    return sorted({filter for era in host.eras() for filter in era.include})
 
 
 def _after(host: Host, start: MessageId) -> Begin:
@@ -147,7 +152,7 @@ def _after(host: Host, start: MessageId) -> Begin:
 
 
 def _topic_at(host: Host, place: Place) -> str | None:
-    finder = host.core.subscribe(None, {0: (place.serial, place.row)}, 0, 1, 1)
+    finder = host.core.subscribe(_included(host), {0: (place.serial, place.row)}, 0, 1, 1)
     try:
         batch, _ = finder.find(0, [place])
         return batch[0].topic if len(batch) > 0 else None

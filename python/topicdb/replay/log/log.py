@@ -11,6 +11,7 @@ from topicdb import _core
 from topicdb.arguments.filters import Filters, filter_list
 from topicdb.arguments.times import TimeLike, time_us
 from topicdb.closing import Closing
+from topicdb.follow.subscription import check_log
 from topicdb.replay.endpoint.endpoint import Endpoint
 from topicdb.replay.errors import LogModifiedError, ReplayDisabledError
 from topicdb.replay.log.endpoint_host import EndpointHost
@@ -77,8 +78,8 @@ class ReplayLog(Closing):
         for stored in records.endpoints():
             self._endpoints.open(stored)
         records.save_log(record)
-        self._pump.start(f"topicdb-replay-{name}")
         self._listener = Listener(name, socket_path(core.path, name), partial(carry_out, self))
+        self._pump.start(f"topicdb-replay-{name}")
 
     @property
     def name(self) -> str:
@@ -332,11 +333,12 @@ class ReplayLog(Closing):
             exclude: the filters of what is not logged, although ``include`` matches it.
 
         Raises:
-            TopicError: a filter is none. ValueError: ``include`` has no filter. ClosedError: the
-            log is closed.
+            TopicError: a filter is none. ValueError: ``include`` has no filter. SchemaError: what
+            it matches goes to a generation that keeps no log. ClosedError: the log is closed.
         """
         included, excluded = filters_of(include, "include"), filter_list(exclude) or []
         with self._lock:
+            check_log(self._host.core, included, None)
             self._begin(self._rules.filters_era(included, excluded, self._host.now()))
 
     def set_promotion(self, promote: Sequence[Promotion | str]) -> None:

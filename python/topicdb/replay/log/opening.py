@@ -12,9 +12,10 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from topicdb import _core
 from topicdb.arguments.filters import Filters, filter_list
 from topicdb.follow.positions import Place
+from topicdb.follow.subscription import check_log
 from topicdb.replay.log.log import REPLAYS_MAX, ReplayLog
 from topicdb.replay.log.upkeep import checked_quota
-from topicdb.replay.records import LogRecord, Records, stored
+from topicdb.replay.records import SHARD, LogRecord, Records, stored
 from topicdb.replay.rules import EVERYTHING, Era, Promotion, checked_promotions, filters_of
 
 if TYPE_CHECKING:
@@ -58,8 +59,7 @@ def open(
     All messages that the database already has belong to a new log, if its filters match them.
 
     Arguments:
-        database: a database that is open for writing, with one shard and the layout ``columnar``;
-            or one of a server.
+        database: a database that is open for writing, with one shard; or one of a server.
         include: topic filters of what is logged. None: as before, or every topic but those that
             begin with ``$`` for a new log.
         exclude: topic filters of what is not logged, although ``include`` matches it. None: as
@@ -81,8 +81,9 @@ def open(
     Options change the log that is open, but for ``replays_max`` and ``durability``.
 
     Raises:
-        SchemaError: the database has several shards, so that its messages have no order, or the
-        layout ``skipstream``, which keeps no commit log. ConflictError: the log is open already in
+        SchemaError: the database has several shards, so that its messages have no order, or what
+        ``include`` matches goes to a generation of the layout ``skipstream``, which keeps no commit
+        log, or for a new log is in one. ConflictError: the log is open already in
         this process. ReadOnlyError: the database is open for reading only. TopicError: a filter is
         none, or the name is too long. ValueError: another option is wrong. OutOfResourcesError:
         more than ``replays_max`` replays were left running. AccessError: the server does not let
@@ -112,7 +113,10 @@ def open(
         if known is not None and not known.closed:
             raise _core.ConflictError(f"replay log {name!r} is open already in this process")
         records = Records(core, name, durability)
-        record = records.log() or _new(records.origin(), include, exclude)
+        record = records.log()
+        _check_log(core, record, include)
+        if record is None:
+            record = _new(records.origin(), include, exclude)
         if promote is not None:
             record.promote = checked_promotions(promote)
         if quota_bytes is not None:
@@ -192,10 +196,20 @@ def _check_schema(core: _core.Database) -> None:
             "messages, which one shard has; make a database with shards=1 (topicdb export, topicdb "
             "import --shards 1), or several databases with a log each"
         )
-    if schema["layout"] != "columnar":
-        raise _core.SchemaError(
-            f"{core.path} has the layout {schema['layout']!r}, which keeps no commit log"
-        )
+
+
+def _check_log(core: _core.Database, record: LogRecord | None, include: Filters) -> None:
+    """Raises SchemaError if messages of the log are in a generation that keeps no commit log.
+
+    They are those that will be logged, and for a new log also those that are stored.
+    """
+    if include is not None:
+        included = filters_of(include, "include")
+    else:
+        included = list(EVERYTHING if record is None else record.eras[-1].include)
+    check_log(core, included, None)
+    if record is None:
+        check_log(core, included, {SHARD: Place(0, 0)})
 
 
 def _check_options(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from topicdb import _core
 from topicdb.engine import Engine
 from topicdb.follow.positions import Place
 from topicdb.replay.log.endpoints import Endpoints
@@ -78,9 +81,11 @@ class LogUpkeep:
         slabs = oldest_generations(self._core)
         if any(slabs.get(name, 0) != oldest for name, oldest in self._oldest.items()):
             included = list(self._record.eras[-1].include)
-            oldest = Place(*self._core.places_at(included, 0)[SHARD])
-            self._record.first = max(self._record.first, oldest)
-            self._records.save_log(self._record)
+            # Where the next generation keeps no log, readers find out themselves.
+            with suppress(_core.SchemaError):
+                oldest = Place(*self._core.places_at(included, 0)[SHARD])
+                self._record.first = max(self._record.first, oldest)
+                self._records.save_log(self._record)
         self._oldest = slabs
 
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,9 @@ class GivenReadsTest : public testing::Test {
     const auto receipt = database_->Append(messages);
     ASSERT_TRUE(receipt.ok()) << receipt.status().message();
   }
-  void Rotate() { ASSERT_TRUE(database_->upkeep().Rotate(std::nullopt).ok()); }
+  void Rotate(std::optional<LayoutKind> layout = std::nullopt) {
+    ASSERT_TRUE(database_->upkeep().Rotate(std::nullopt, false, layout).ok());
+  }
   void Drop(std::uint32_t generation) {
     ASSERT_TRUE(database_->upkeep().DropSlab(0, "#", Generation{generation}).ok());
   }
@@ -86,6 +89,12 @@ class GivenReadsTest : public testing::Test {
       }
     }
     return values;
+  }
+  // Returns what the first read of a tail returns, which comes to an end without messages.
+  Status FirstOf(const std::vector<Iterator>& given, const Texts& filters) const {
+    const auto tail = NewTail(given, filters);
+    EXPECT_TRUE(tail.ok()) << tail.status().message();
+    return tail.ok() ? (*tail)->Next({1'000, 1 << 20}, 0ms, nullptr).status() : tail.status();
   }
   static std::string WhyNot(const Result<std::unique_ptr<Tail>>& tail, Code code) {
     EXPECT_EQ(tail.status().code(), code) << tail.status().message();
@@ -224,6 +233,39 @@ TEST_F(GivenReadsTest, RefuseWhatCannotBe) {
   wrong = at;
   wrong.seen = Serial{100};
   EXPECT_NE(WhyNot(NewTail({wrong}), Code::kInvalidArgument).find("refresh()"), std::string::npos);
+}
+
+TEST_F(GivenReadsTest, StandInAGenerationWithoutALogUntilTheyHaveReadItToItsEnd) {
+  Append({{"a", 1, "1"}});
+  Rotate(LayoutKind::kSkipstream);
+  Append({{"a", 2, "2"}, {"b", 1, "3"}});
+  const Iterator within = ReadOf("a", 0, "#", Generation{2});
+  const Iterator early = ToTheEnd(within);
+  WhyNot(NewTail({early}), Code::kSchema);  // what comes goes there
+  Rotate(LayoutKind::kColumnar);
+  Append({{"a", 3, "4"}});
+  for (const Iterator& at : {within, early}) {
+    const std::string why = WhyNot(NewTail({at}), Code::kSchema);
+    EXPECT_NE(why.find("generation 2"), std::string::npos) << why;
+    EXPECT_NE(why.find("keeps no commit log"), std::string::npos) << why;
+  }
+  const Iterator a = ToTheEnd(within);
+  const Iterator b = ToTheEnd(ReadOf("b", 1, "#", Generation{2}));
+  EXPECT_EQ(Tailed({a, b}), (Texts{"4"}));
+  EXPECT_EQ(Tailed({a}, {"a"}), (Texts{"4"}));
+  EXPECT_EQ(FirstOf({a}, {"#"}).code(), Code::kSchema) << "of \"b\" it is not in the log";
+}
+
+TEST_F(GivenReadsTest, HaveGivenOlderGenerationsWithoutALogToo) {
+  Append({{"a", 1, "1"}});
+  Rotate(LayoutKind::kSkipstream);
+  Append({{"a", 2, "2"}, {"b", 1, "3"}});
+  Rotate(LayoutKind::kColumnar);
+  Append({{"a", 3, "4"}, {"a", 4, "5"}});
+  EXPECT_EQ(Tailed({ReadOf("a", 1, "#", Generation{3})}), (Texts{"5"}));
+  const Iterator of_a = ReadOf("a", 1, "a", Generation{3});
+  EXPECT_EQ(Tailed({of_a}, {"a"}), (Texts{"5"}));
+  EXPECT_EQ(FirstOf({of_a}, {"b", "a"}).code(), Code::kSchema);
 }
 
 class GivenReadsOfKeepLast : public GivenReadsTest {

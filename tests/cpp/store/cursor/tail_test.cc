@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "test_directory.h"
 #include "topicdb/database.h"
 
@@ -78,6 +83,71 @@ TEST(Tail, GoesOnWithoutWhatWasRemovedMeanwhile) {
   append(1);
   EXPECT_EQ(CountOf(*tail), 10U);
   EXPECT_EQ(CountOf(*tail), 0U);
+}
+
+// A database of the classes a/# and #.
+std::unique_ptr<Database> OpenTwoClasses(const std::string& path) {
+  OpenOptions options;
+  options.schema.retention = std::vector{RetentionClass{"a/#", {}, 0, {}, 0}};
+  options.maintenance_interval = std::chrono::microseconds(0);
+  return Database::Open(path, options).value();
+}
+
+std::vector<Filter> Of(const std::string& filter) { return {Filter::Parse(filter).value()}; }
+
+TEST(Tail, StopsBeforeAGenerationWithoutALogThatMayHaveItsMessages) {
+  const TestDirectory directory;
+  const auto database = OpenTwoClasses(directory / "db");
+  const auto append = [&](const std::string& topic) {
+    const std::vector<MessageView> messages{{topic, 1, "value"}};
+    ASSERT_TRUE(database->Append(messages).ok());
+  };
+  append("a/1");
+  append("b");
+  const auto tail = database->NewTail(Of("a/#"), {}).value();
+  const auto other = database->NewTail(Of("b"), {}).value();
+  ASSERT_TRUE(database->upkeep().Rotate("a/#", false, LayoutKind::kSkipstream).ok());
+  EXPECT_EQ(CountOf(*tail), 1U);
+  EXPECT_EQ(CountOf(*tail), 0U) << "nothing was stored in that generation yet";
+  append("a/1");
+  append("b");
+  for (int i = 0; i < 2; ++i) {
+    const Status status = tail->Next({100, 1 << 20}, 0ms, nullptr).status();
+    EXPECT_EQ(status.code(), Code::kSchema);
+    EXPECT_NE(status.message().find("class 'a/#', generation 2 of shard 0"), std::string::npos)
+        << status.message();
+  }
+  EXPECT_EQ(tail->serials().at(0), Serial{3}) << "everything before it was given";
+  EXPECT_EQ(CountOf(*other), 2U);
+
+  ASSERT_TRUE(database->upkeep().Rotate("a/#", false, LayoutKind::kColumnar).ok());
+  append("a/2");
+  EXPECT_FALSE(tail->Next({100, 1 << 20}, 0ms, nullptr).ok()) << "it is still there";
+  TailOptions behind;
+  behind.after = {{0, Serial{6}}};
+  const auto later = database->NewTail(Of("a/#"), behind).value();
+  EXPECT_EQ(CountOf(*later), 1U);
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "a/#", Generation{2}).ok());
+  EXPECT_EQ(CountOf(*tail), 1U) << "it goes on behind what is gone";
+}
+
+TEST(Tail, IsRefusedWhereItCouldNotBegin) {
+  const TestDirectory directory;
+  const auto database = OpenTwoClasses(directory / "db");
+  ASSERT_TRUE(database->upkeep().Rotate("a/#", false, LayoutKind::kSkipstream).ok());
+  const std::vector<MessageView> messages{{"a/1", 1, "value"}, {"b", 1, "value"}};
+  ASSERT_TRUE(database->Append(messages).ok());
+  EXPECT_EQ(database->NewTail(Of("#"), {}).value()->Next({100, 1 << 20}, 0ms).status().code(),
+            Code::kSchema)
+      << "there was something before it, which was empty";
+  TailOptions behind;
+  behind.after = {{0, Serial{1}}};
+  EXPECT_EQ(database->NewTail(Of("#"), behind).status().code(), Code::kSchema);
+  EXPECT_EQ(database->NewTail(Of("a/2"), behind).status().code(), Code::kSchema)
+      << "such a message would go there";
+  EXPECT_EQ(CountOf(*database->NewTail(Of("b"), behind).value()), 1U);
+  behind.until = {{0, Serial{1}}};
+  EXPECT_TRUE(database->NewTail(Of("#"), behind).ok()) << "it wants nothing of it";
 }
 
 TEST(Tail, OfSomeShardsEndsThoughItWasToldOfOthers) {

@@ -121,13 +121,13 @@ TEST_F(SkippingTest, ADamagedOneIsLeftOutAndWhatNeedsItIsRefused) {
   EXPECT_EQ(all.code(), Code::kMissingShard);
   EXPECT_TRUE(all.message().starts_with("snapshot: " + path_)) << all.message();
 
-  for (const std::string& filter : {std::string("#"), TopicIn(1, 3)}) {
+  for (const std::string& filter : {std::string("#"), TopicIn(1, 3), TopicIn(0, 3)}) {
     EXPECT_EQ(shards.CheckMayChange(One(filter)).code(), Code::kMissingShard) << filter;
     EXPECT_EQ(shards.LeftOut(One(filter), false).status().code(), Code::kMissingShard) << filter;
     EXPECT_EQ(shards.LeftOut(One(filter), true).value().size(), 1U) << filter;
   }
-  EXPECT_TRUE(shards.CheckMayChange(One(TopicIn(0, 3))).ok());
-  EXPECT_TRUE(shards.LeftOut(One(TopicIn(2, 3)), false).value().empty());
+  EXPECT_TRUE(shards.CheckMayChange({}).ok()) << "nothing matches no filter";
+  EXPECT_TRUE(shards.LeftOut({}, false).value().empty());
 }
 
 TEST_F(SkippingTest, WhatIsNotAskedForIsNotMissing) {
@@ -229,25 +229,40 @@ TEST_F(OpenShardsTest, OnceTheyAreTakenNoneIsOpen) {
   EXPECT_EQ(shards.Find(0).status().code(), Code::kReadOnly);
 }
 
-// A job of two shards that only one of them has applied yet.
-TEST_F(OpenShardsTest, AJobThatNotAllShardsHaveIsHiddenOnlyWhereReadersLook) {
-  const std::string first = TopicIn(0, 3);
-  const std::string second = TopicIn(1, 3);
+// Commits a job of the first two of three shards, which only the first one has applied.
+void HalfApply(const std::string& path) {
   JobIntent intent;
-  intent.database = FindDatabase(path_)->descriptor.id;
+  intent.database = FindDatabase(path)->descriptor.id;
   intent.job = intent.sequence = "j";
-  intent.files = {Stage(path_, "j", {{first, 1, "x"}, {second, 1, "y"}})};
+  intent.files = {Stage(path, "j", {{TopicIn(0, 3), 1, "x"}, {TopicIn(1, 3), 1, "y"}})};
   intent.shards = {0, 1};
-  ASSERT_TRUE(WriteIntent(path_, &intent).ok());
-  {
-    DatabaseParts some(path_, Only({0}));
-    ASSERT_TRUE(some.jobs.Apply().ok());
-  }
+  ASSERT_TRUE(WriteIntent(path, &intent).ok());
+  OpenOptions options;
+  options.only_shards = {0};
+  DatabaseParts some(path, options);
+  ASSERT_TRUE(some.jobs.Apply().ok());
+}
+
+TEST_F(OpenShardsTest, AJobThatNotAllShardsHaveIsHiddenOnlyWhereReadersLook) {
+  HalfApply(path_);
   DatabaseParts database(path_);
   EXPECT_EQ(database.shards.WholeMoments()[0].view->hidden().size(), 0U);
   EXPECT_EQ(database.shards.Moments()[0].view->hidden().size(), 1U);
   ASSERT_TRUE(database.jobs.Apply().ok());
   EXPECT_EQ(database.shards.Moments()[0].view->hidden().size(), 0U);
+}
+
+// What its generations have of it is another matter; see MasksOf.
+TEST_F(OpenShardsTest, WhateverTheLayoutOfTheSchemaAJobIsHidden) {
+  OpenOptions options = WithShards(3);
+  options.schema.layout = LayoutKind::kSkipstream;
+  const std::string path = directory_ / "states";
+  {
+    const DatabaseParts made(path, options);
+  }
+  HalfApply(path);
+  const DatabaseParts database(path);
+  EXPECT_EQ(database.shards.Moments()[0].view->hidden().size(), 1U);
 }
 
 }  // namespace

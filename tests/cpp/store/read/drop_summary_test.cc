@@ -101,6 +101,42 @@ TEST(SummarizeLog, OfADamagedSlabFails) {
   EXPECT_EQ(SummarizeLog(*view, *view->slabs().front().slab).status().code(), Code::kCorruption);
 }
 
+OpenOptions Skipstream() {
+  OpenOptions options;
+  options.schema.layout = LayoutKind::kSkipstream;
+  return options;
+}
+
+Parts SummaryOfState(const ShardParts& shard) {
+  const auto view = shard.state.view();
+  auto parts = SummarizeState(*view, *view->slabs().front().slab);
+  EXPECT_TRUE(parts.ok()) << parts.status().message();
+  return parts.ok() ? std::move(parts).value() : Parts();
+}
+
+TEST(SummarizeState, CountsByTopicsAndAsOfTheLastCommit) {
+  ShardParts shard(Skipstream());
+  shard.Append({{"b", 1, "x"}, {"a", 1, "x"}, {"b", 2, "x"}});
+  const Serial last = shard.Append({{"b", 3, "x"}, {"c/d", 1, "x"}});
+  EXPECT_EQ(SummaryOfState(shard),
+            (Parts{{"a", {{last, 1}}}, {"b", {{last, 3}}}, {"c/d", {{last, 1}}}}));
+  ASSERT_TRUE(shard.generations.Rotate(std::nullopt, std::nullopt, false).ok());
+  shard.Append({{"a", 5, "x"}});
+  EXPECT_EQ(SummaryOfState(shard).front(), (Part{"a", {{last, 1}}}))
+      << "the generation after it began then";
+}
+
+TEST(SummarizeState, TellsManyTopicsNotApart) {
+  ShardParts shard(Skipstream());
+  for (int i = 0; i < 65; ++i) shard.Append({{"t" + std::to_string(i), 1, "x"}});
+  EXPECT_EQ(SummaryOfState(shard), (Parts{{"#", {{Serial{65}, 65}}}}));
+}
+
+TEST(SummarizeState, OfNothingIsEmpty) {
+  ShardParts shard(Skipstream());
+  EXPECT_TRUE(SummaryOfState(shard).empty());
+}
+
 TEST(CoarseDrop, StandsForBoth) {
   const meta::DropRecord older =
       DropOf({{"a", {{Serial{3}, 10}, {Serial{70}, 5}}}, {"b", {{Serial{5}, 1}}}});

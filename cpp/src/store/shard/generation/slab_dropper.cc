@@ -107,15 +107,12 @@ meta::DropRecord SlabDropper::DropOf(const ShardView& view, const Slab& slab) co
   drop.dropped_at = ReadWallClock();
   drop.last_timestamp = info.last_timestamp.value_or(0);
   if (info.messages == 0) return drop;
-  if (slab.log() != nullptr) {
-    auto parts = SummarizeLog(view, slab);
-    if (parts.ok()) {
-      drop.parts = std::move(*parts);
-      return drop;
-    }
+  auto parts = slab.log() != nullptr ? SummarizeLog(view, slab) : SummarizeState(view, slab);
+  if (parts.ok()) {
+    drop.parts = std::move(*parts);
+  } else {  // damage is no reason to keep the slab
+    drop.parts.push_back({"#", {{view.serial(), info.messages}}});
   }
-  // The layout keeps no log, or the slab is damaged, which is no reason to keep it.
-  drop.parts.push_back({"#", {{view.serial(), info.messages}}});
   return drop;
 }
 

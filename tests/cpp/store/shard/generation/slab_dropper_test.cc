@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,35 @@ TEST(SlabDropper, OfAClassThatTheShardHasNotAdoptedThereIsNone) {
   const Status dropped = shard.dropper.Drop(added, Generation{1});
   EXPECT_EQ(dropped.code(), Code::kNotFound);
   EXPECT_NE(dropped.message().find("class 'new/#'"), std::string::npos) << dropped.message();
+}
+
+// Readers of the log must not go past what they could not read without a word.
+TEST_F(SlabDropperTest, NotesOfAGenerationWithoutALogThatItWasDropped) {
+  ASSERT_TRUE(
+      shard_.generations.Rotate(std::nullopt, std::nullopt, false, LayoutKind::kSkipstream).ok());
+  shard_.Append({{"a", 3, "x"}, {"b", 4, "x"}});
+  const Serial last = shard_.state.view()->serial();
+  ASSERT_TRUE(shard_.generations.Rotate(std::nullopt, std::nullopt, false).ok());
+  ASSERT_TRUE(shard_.dropper.Drop(RetentionClassId{0}, Generation{3}).ok());
+  const auto drops = shard_.dropper.DropsBehind(kNoSerial).value();
+  ASSERT_EQ(drops.size(), 1U);
+  EXPECT_EQ(drops[0].generation, Generation{3});
+  using Parts = std::vector<meta::DropRecord::Part>;
+  EXPECT_EQ(drops[0].parts, (Parts{{"a", {{last, 1}}}, {"b", {{last, 1}}}}));
+}
+
+// Scans in steps are told of it, too, and they read what has no log.
+TEST(SlabDropper, NotesItWhereNoGenerationKeepsALog) {
+  OpenOptions options;
+  options.schema.layout = LayoutKind::kSkipstream;
+  ShardParts shard(options);
+  const Serial last = shard.Append({{"a", 1, "x"}});
+  ASSERT_TRUE(shard.generations.Rotate(std::nullopt, std::nullopt, false).ok());
+  ASSERT_TRUE(shard.dropper.Drop(RetentionClassId{0}, Generation{1}).ok());
+  const auto drops = shard.dropper.DropsBehind(kNoSerial).value();
+  ASSERT_EQ(drops.size(), 1U);
+  using Parts = std::vector<meta::DropRecord::Part>;
+  EXPECT_EQ(drops[0].parts, (Parts{{"a", {{last, 1}}}}));
 }
 
 TEST(SlabDropper, OfASlabWithoutMessagesNothingIsNoted) {
