@@ -22,6 +22,13 @@ std::vector<DroppedSlab> SetQuota(Database& self, std::optional<std::uint64_t> q
       WithoutGil([&] { return self.upkeep().SetQuota(quota_bytes, quota_trim, dry_run); }));
 }
 
+void Rotate(Database& self, const OptionalText& retention_class, bool resets_clock,
+            const OptionalText& layout) {
+  std::optional<LayoutKind> kind;
+  if (layout.has_value()) kind = Unwrap(LayoutNamed(*layout));
+  Check(WithoutGil([&] { return self.upkeep().Rotate(retention_class, resets_clock, kind); }));
+}
+
 TrimCount Trim(Database& self, std::int64_t before_us, const std::optional<py::str>& filter,
                bool dry_run) {
   std::optional<Filter> parsed;
@@ -63,12 +70,8 @@ void RegisterMaintenance(py::class_<Database>& type) {
            })
       .def("set_quota", &SetQuota, py::arg("quota_bytes"), py::arg("quota_trim"),
            py::arg("dry_run") = false)
-      .def(
-          "rotate",
-          [](Database& self, const OptionalText& retention_class, bool resets_clock) {
-            Check(WithoutGil([&] { return self.upkeep().Rotate(retention_class, resets_clock); }));
-          },
-          py::arg("retention_class"), py::arg("resets_clock") = false)
+      .def("rotate", &Rotate, py::arg("retention_class"), py::arg("resets_clock") = false,
+           py::arg("layout") = py::none())
       .def("slabs",
            [](const Database& self) {
              return Unwrap(WithoutGil([&] { return self.upkeep().Slabs(); }));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "convert/durability.h"
+#include "convert/errors.h"
 #include "convert/messages.h"
 #include "convert/numbers.h"
 
@@ -45,6 +46,11 @@ const char* NameOf(SlabDropReason reason) {
       return "keep_last";
   }
   return "?";
+}
+
+// Returns the name of a layout, or None.
+py::object LayoutOf(const std::optional<LayoutKind>& layout) {
+  return layout.has_value() ? Object(NameOf(*layout)) : py::none();
 }
 
 py::object BytesOf(const std::optional<std::string_view>& bytes) {
@@ -97,7 +103,8 @@ RecordFields<Slice>& Record<Slice>::Fields() {
               {"start", [](const Slice& slice) { return Object(slice.range.start); }},
               {"end", [](const Slice& slice) { return Object(slice.range.end); }},
               {"messages", &Member<&Slice::messages>},
-              {"bytes", &Member<&Slice::bytes>}});
+              {"bytes", &Member<&Slice::bytes>},
+              {"layout", [](const Slice& slice) { return LayoutOf(slice.layout); }}});
   return fields;
 }
 
@@ -112,6 +119,7 @@ Slice Record<Slice>::Take(py::handle record) {
   slice.range.end = TakeField<std::optional<std::int64_t>>(record, "end");
   slice.messages = TakeField<std::uint64_t>(record, "messages");
   slice.bytes = TakeField<std::uint64_t>(record, "bytes");
+  slice.layout = Unwrap(LayoutNamed(TakeField<std::string>(record, "layout")));
   return slice;
 }
 
@@ -206,7 +214,8 @@ RecordFields<RetentionClass>& Record<RetentionClass>::Fields() {
               {"age_us", &Member<&RetentionClass::age>},
               {"bytes_max", &Member<&RetentionClass::bytes_max>},
               {"rotate_us", &Member<&RetentionClass::rotation_period>},
-              {"keep_last", &Member<&RetentionClass::keep_last>}});
+              {"keep_last", &Member<&RetentionClass::keep_last>},
+              {"layout", [](const RetentionClass& limits) { return LayoutOf(limits.layout); }}});
   return fields;
 }
 
@@ -217,6 +226,8 @@ RetentionClass Record<RetentionClass>::Take(py::handle record) {
   taken.bytes_max = TakeField<std::uint64_t>(record, "bytes_max");
   taken.rotation_period = TakeField<std::chrono::microseconds>(record, "rotate_us");
   taken.keep_last = TakeField<std::uint32_t>(record, "keep_last");
+  const auto layout = TakeField<std::optional<std::string>>(record, "layout");
+  if (layout.has_value()) taken.layout = Unwrap(LayoutNamed(*layout));
   return taken;
 }
 

@@ -190,8 +190,16 @@ class MemoryEngine(Reads, Steps, EngineBase):
 
     # Generations.
 
-    def rotate(self, retention_class: str | None, resets_clock: bool = False, /) -> None:
+    def rotate(
+        self,
+        retention_class: str | None,
+        resets_clock: bool = False,
+        layout: str | None = None,
+        /,
+    ) -> None:
         with self.using():
+            if layout not in (None, "columnar"):
+                raise topicdb.SchemaError(f"layout: expected 'columnar', got {layout!r}")
             if retention_class not in (None, "#"):
                 raise topicdb.NotFoundError(f"there is no retention class {retention_class!r}")
             if resets_clock and retention_class is not None:

@@ -393,8 +393,17 @@ class Engine(Protocol):
         """
 
     @served(ADMIN)
-    def rotate(self, retention_class: str | None, resets_clock: bool = False, /) -> None:
-        """Begins a new generation of one class, or of all."""
+    def rotate(
+        self,
+        retention_class: str | None,
+        resets_clock: bool = False,
+        layout: str | None = None,
+        /,
+    ) -> None:
+        """Begins a new generation of one class, or of all.
+
+        ``layout`` None: that of the class's rule, or of the generation before.
+        """
 
     @served(ADMIN)
     def jobs(self) -> list[Applied]:

@@ -65,6 +65,7 @@ class RetentionClass:
     - ``bytes_max``: limit for its files, in all shards together.
     - ``rotate_us``: how long a generation takes messages; 0: the core decides.
     - ``keep_last``: how many messages of each topic are kept, whatever their age.
+    - ``layout``: of new generations; None: as that of the generation before.
     """
 
     filter: str
@@ -72,6 +73,7 @@ class RetentionClass:
     bytes_max: int
     rotate_us: int
     keep_last: int
+    layout: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,8 @@ class Snapshot:
 
     - ``path``: its directory.
     - ``serials``: for each shard the last commit that it holds; empty if ``restore`` made it.
-    - ``files``, ``bytes``: how many files it has, and their size.
+    - ``files``, ``bytes``: how many files it has, without the empty ``handles.lock``, and their
+      size.
     - ``copied_bytes``: how many of the bytes were copied. The rest shares its space on disk with
       the source or with the base.
     """

@@ -95,7 +95,7 @@ class Slice(NamedTuple):
 
     It stands for messages of one slab (``shard``, ``retention_class``, ``generation``): those of
     commits behind ``after`` up to ``until``, with ``start`` <= timestamp < ``end``. ``messages``
-    and ``bytes`` say about how much that is. Can be pickled.
+    and ``bytes`` say about how much that is. ``layout`` is that of the slab. Can be pickled.
     """
 
     shard: int
@@ -107,6 +107,7 @@ class Slice(NamedTuple):
     end: int | None
     messages: int
     bytes: int
+    layout: str = "columnar"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,25 @@ SlabName = tuple[int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class StoredRow:
-    """A message of a commit. If ``timestamp`` is None, the database assigned one at the commit."""
+    """A message of a commit. If ``timestamp`` is None, the database assigned one at the commit.
+
+    ``keeps_all`` says that its slab also keeps messages of equal topic and time apart (layout
+    columnar).
+    """
 
     topic: str
     timestamp: int | None
     commit: int
     place: int
     slab: SlabName
+    keeps_all: bool
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What it has in common with those that it replaces, or that replace it."""
+        if self.timestamp is None or self.keeps_all:
+            return self.commit, self.place
+        return self.topic, self.timestamp
 
 
 @dataclass(slots=True)
@@ -133,9 +145,10 @@ class History:
         for text, rows in mark["parts"].items():
             shard = int(text)
             parts[shard] = []
-            for topic, timestamp, place, size, name, generation in rows:
+            for topic, timestamp, place, size, name, generation, layout in rows:
                 slab = (shard, name, generation)
-                parts[shard].append(StoredRow(topic, timestamp, number, place, slab))
+                row = StoredRow(topic, timestamp, number, place, slab, layout == "columnar")
+                parts[shard].append(row)
                 self.values[number, place] = value_of(number, place, size)
         deletes = [(one[0], one[1], one[2]) for one in mark["deletes"]]
         tags = {int(shard): topic for shard, topic in mark["tags"].items()}

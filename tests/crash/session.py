@@ -16,6 +16,7 @@ import topicdb
 from crash.programs import Mark
 from sealing import wait_for_sealing
 from topicdb import Retention, jobs
+from topicdb.lifecycle.retention import LayoutName
 from topicdb.types import Durability
 
 TAG_CLASS = "commit/#"
@@ -59,7 +60,7 @@ class Session:
         self.shards: int = create.get("shards", 1)
         self._settings = {"maintenance_interval": None, "cache_bytes": 1 << 20, **settings}
         self._commits = 0
-        self._generations: dict[tuple[int, str], int] = {}
+        self._generations: dict[tuple[int, str], tuple[int, str]] = {}  # number and layout
         self.db = self._open(first=True)
 
     def _open(self, *, first: bool) -> topicdb.Database:
@@ -94,7 +95,8 @@ class Session:
             self._classes.append(CATCH_ALL)
         for slab in db.slabs():
             if not slab.read_only:
-                self._generations[slab.shard, slab.retention_class] = slab.generation
+                of = slab.shard, slab.retention_class
+                self._generations[of] = slab.generation, slab.layout
 
     # Commits
 
@@ -177,8 +179,8 @@ class Session:
         for place, (topic, timestamp, size) in enumerate([*tags, *rows]):
             shard = topicdb.shard_of(topic, self.shards)
             name = class_of(topic, self._classes)
-            generation = self._generations[shard, name]
-            parts[shard].append([topic, timestamp, place, size, name, generation])
+            generation, layout = self._generations[shard, name]
+            parts[shard].append([topic, timestamp, place, size, name, generation, layout])
             messages.append((topic, timestamp, value_of(commit, place, size)))
         self._mark(
             {
@@ -197,8 +199,8 @@ class Session:
 
     # The life of the data
 
-    def rotate(self, name: str | None = None) -> None:
-        self.db.rotate(name)
+    def rotate(self, name: str | None = None, layout: LayoutName | None = None) -> None:
+        self.db.rotate(name, layout=layout)
         self._look(self.db)
 
     def drop(self, slab: topicdb.Slab) -> None:
@@ -219,7 +221,11 @@ class Session:
 
     def set_retention(self, classes: Mapping[str, Any]) -> None:
         wanted = {TAG_CLASS: None, **classes}
-        keeps = {name: one.keep_last for name, one in classes.items() if isinstance(one, Retention)}
+        keeps = {
+            name: one.keep_last
+            for name, one in classes.items()
+            if isinstance(one, Retention) and one.keep_last
+        }
         self._mark({"sets": list(wanted), "keeps": keeps})
         self.db.set_retention(wanted)
         self._mark({"set": list(wanted)})

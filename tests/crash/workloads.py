@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from crash.check import HistoryChecker
 from crash.history import History
 from crash.programs import Checker, Mark
-from crash.session import Row, Session
+from crash.session import TAG_CLASS, Row, Session
 from topicdb import Retention
+from topicdb.lifecycle.retention import LAYOUTS
 from topicdb.types import Durability
 
 DAY_S = 86_400
@@ -37,7 +38,7 @@ class Workload:
         self.script(Session(root, seed, mark, self.create, self.settings))
 
     def checker(self, marks: list[dict[str, Any]]) -> Checker:
-        return HistoryChecker(History(marks), self.create["layout"] == "columnar")
+        return HistoryChecker(History(marks))
 
 
 def rows(session: Session, count: int, *, size: int = 20) -> list[Row]:
@@ -132,6 +133,41 @@ def keep_last(session: Session) -> None:
             session.reopen()
         if step == 20:
             session.flush()
+    session.maintain(now + 50 * DAY_US)
+    session.append(rows(session, 5), "os")
+    session.close()
+
+
+def layouts(session: Session) -> None:
+    """Begins generations of other layouts, by hand and by the rules; drops, merges and repairs."""
+    chance = session.chance
+    now = round(time.time() * 1_000_000)
+    last_2 = Retention(keep_last=2, rotate="1h")
+    session.set_retention({"alarm/#": "layout:skipstream", "debug/#": None, "m/#": last_2})
+    for step in range(32):
+        session.append(rows(session, chance.randint(2, 12)), chance.choice(DURABILITIES))
+        if step % 5 == 2:
+            names = ("debug/#", TAG_CLASS) if step > 14 else ("debug/#", TAG_CLASS, "m/#")
+            session.rotate(chance.choice(names), chance.choice(LAYOUTS))
+        if step % 8 == 5:
+            old = [slab for slab in session.db.slabs() if slab.read_only]
+            old = [slab for slab in old if slab.retention_class in ("alarm/#", "debug/#")]
+            if old:  # all that were rotated may be gone
+                session.drop(chance.choice(old))
+        if step % 7 == 4:
+            session.delete("+/+/a0", 0, 500_000, "os")
+        if step == 9:
+            session.maintain(now + DAY_US)
+        if step == 14:
+            by_rule = replace(last_2, layout="skipstream")
+            session.set_retention({"alarm/#": "layout:columnar", "debug/#": None, "m/#": by_rule})
+        if step == 18:
+            session.reopen()
+        if step == 22:
+            session.job([rows(session, 20) for _ in range(2)], live=True)
+        if step == 27:
+            session.damage("shards/0000/CURRENT")
+            session.repair()
     session.maintain(now + 50 * DAY_US)
     session.append(rows(session, 5), "os")
     session.close()
@@ -238,6 +274,8 @@ columnar_lifecycle = Workload(lifecycle, _database("columnar", 1, _CLASSES))
 skipstream_lifecycle = Workload(lifecycle, _database("skipstream", 1, _CLASSES))
 columnar_keep_last = Workload(keep_last, _database("columnar", 1), _SMALL)
 skipstream_keep_last = Workload(keep_last, _database("skipstream", 2))
+columnar_layouts = Workload(layouts, _database("columnar", 1), _SMALL)
+skipstream_layouts = Workload(layouts, _database("skipstream", 2))
 columnar_repairs = Workload(repairs, _database("columnar", 2, _CLASSES), _SMALL)
 skipstream_repairs = Workload(repairs, _database("skipstream", 2))
 columnar_sealing = Workload(sealing, _database("columnar", 1), _SMALL)
@@ -258,6 +296,8 @@ ALL = (
     "crash.workloads:skipstream_lifecycle",
     "crash.workloads:columnar_keep_last",
     "crash.workloads:skipstream_keep_last",
+    "crash.workloads:columnar_layouts",
+    "crash.workloads:skipstream_layouts",
     "crash.workloads:columnar_repairs",
     "crash.workloads:skipstream_repairs",
     "crash.workloads:columnar_sealing",

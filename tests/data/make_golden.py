@@ -65,9 +65,16 @@ class Writer:
                 del slab.entries[place]
         self.db.delete(filter)
 
-    def rotate(self, retention_class: str | None = None) -> None:
-        self.db.rotate(retention_class)
-        self.model.rotate(retention_class)
+    def set_layouts(self, layouts: dict[str, Any]) -> None:
+        """Lets classes, which are all that there are, name a layout; they keep 7 days."""
+        self.db.set_retention(
+            {name: topicdb.Retention("7d", layout=layout) for name, layout in layouts.items()}
+        )
+        self.model.set_layouts(layouts)
+
+    def rotate(self, retention_class: str | None = None, layout: Any = None) -> None:
+        self.db.rotate(retention_class, layout=layout)
+        self.model.rotate(retention_class, layout)
 
 
 def write_messages(writer: Writer) -> None:

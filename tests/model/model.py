@@ -118,10 +118,14 @@ class Slab:
     written_bytes: int = 0
     first_timestamp: int | None = None
     last_timestamp: int | None = None
-    keeps_all: bool = False
-    """Whether messages with equal topic and timestamp are all kept (layout columnar)."""
+    layout: str = "columnar"
     entries: dict[tuple[Any, ...], Entry] = field(default_factory=dict)
     stream_of: dict[str, StreamKey] = field(default_factory=dict)
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether messages with equal topic and timestamp are all kept."""
+        return self.layout == "columnar"
 
     def write(self, entry: Entry) -> None:
         assert not self.read_only
@@ -148,7 +152,13 @@ class Schema:
     retention: tuple[str, ...] = ()
     timestamp_bytes: int = 8
     layout: str = "columnar"
+    """The layout of the first generations."""
     shard_by: str = "topic"
+
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """The layouts that generations may have."""
+        return ("columnar", "skipstream") if self.timestamp_bytes > 0 else ("skipstream",)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -163,16 +173,19 @@ class Schema:
 class Model:
     """The reference database."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, layouts: Mapping[str, str | None] | None = None) -> None:
+        """``layouts``: those that retention classes name from the beginning."""
         self.schema = schema
         self.serials: dict[int, int] = {}
+        self.layouts = dict(layouts or {})  # that the retention classes name
         self.changes: Counter[int] = Counter()  # commits and drops of each shard
         self.assigned_last: dict[int, int] = {}
         self.slabs: dict[SlabId, Slab] = {}
         self.dropped: list[tuple[SlabId, Slab]] = []
         for shard in range(schema.shards):
             for name in schema.classes:
-                self.slabs[shard, name, FIRST_GENERATION] = self._fresh_slab(shard)
+                fresh = self._fresh_slab(shard, self.layouts.get(name) or schema.layout)
+                self.slabs[shard, name, FIRST_GENERATION] = fresh
 
     # Writing
 
@@ -199,13 +212,16 @@ class Model:
             entry = Entry(topic, timestamp, value, serials[shard], position)
             written = self.current(shard, self.schema.class_of(topic))
             self.slabs[written].write(entry)
-            if self.schema.layout == "skipstream":
+            if not self.slabs[written].keeps_all:
                 self._forget_copies(entry, written)
 
     def _forget_copies(self, entry: Entry, written: SlabId) -> None:
-        """Removes the message of the same topic and time from other generations of the shard."""
+        """Removes the message of the same topic and time from other generations of the shard.
+
+        Those that keep all messages keep it.
+        """
         for slab_id, slab in self.slabs.items():
-            if slab_id[0] == written[0] and slab_id != written:
+            if slab_id[0] == written[0] and slab_id != written and not slab.keeps_all:
                 slab.entries.pop((entry.topic, entry.timestamp), None)
 
     def assign(self, shard: int, timestamp: int, before: int, after: int) -> None:
@@ -247,12 +263,19 @@ class Model:
             for topic in slab.stream_of
         }
 
-    def rotate(self, retention_class: str | None = None) -> None:
+    def rotate(self, retention_class: str | None = None, layout: str | None = None) -> None:
         """Starts a new generation, which inherits the structures that vary."""
+        names = [name for name in self.schema.classes if retention_class in (None, name)]
         for shard in range(self.schema.shards):
-            for name in self.schema.classes:
-                if retention_class in (None, name):
-                    self._rotate(shard, name)
+            self._rotate(shard, dict.fromkeys(names, layout))
+
+    def set_layouts(self, layouts: dict[str, str | None]) -> None:
+        """Lets classes name the layout of new generations, and begins those that differ."""
+        self.layouts = layouts
+        for shard in range(self.schema.shards):
+            now = {name: self.slabs[self.current(shard, name)].layout for name in layouts}
+            begins = {n: layout for n, layout in layouts.items() if layout not in (None, now[n])}
+            self._rotate(shard, begins)
 
     def drop(self, slab: SlabId) -> None:
         """Forgets a read-only slab."""
@@ -310,11 +333,6 @@ class Model:
                 found = entry.rank(shard), entry
                 newest[entry.topic] = max(newest.get(entry.topic, found), found, key=_rank)
         return [newest[topic][1].message for topic in sorted(newest, key=str.encode)]
-
-    def needed(self, filter: str) -> set[int]:
-        """Returns the shards without which a read of ``filter`` is refused."""
-        is_topic = not {"+", "#"} & set(filter.split("/"))
-        return {self.shard_of(filter)} if is_topic else set(range(self.schema.shards))
 
     def without(self, shards: Collection[int]) -> Model:
         """Returns what a partial read finds while these shards are missing."""
@@ -431,8 +449,9 @@ class Model:
         ]
 
     def _scan_key(self, stream: StreamRef, entry: Entry) -> OrderKey:
+        """Returns the sort key of an entry in a scan: a state is read stream by stream."""
         order = self.reading_order(stream)
-        if self.schema.layout == "skipstream":
+        if not self.slabs[stream.slab].keeps_all:
             return *order, self.order_key(stream.key, entry)
         return *order[:-1], entry.timestamp, entry.serial
 
@@ -463,18 +482,25 @@ class Model:
         learner = copy.deepcopy(self.slabs[slab_id].structures)
         return {topic: learner.learn(topic) for topic in topics}
 
-    def _rotate(self, shard: int, name: str) -> None:
-        slab_id = self.current(shard, name)
-        older = self.slabs[slab_id]
-        older.read_only = True
-        newer = self._fresh_slab(shard)
-        newer.structures.inherit(older.structures)
-        self.slabs[shard, name, slab_id[2] + 1] = newer
+    def _rotate(self, shard: int, layouts: Mapping[str, str | None]) -> None:
+        """Starts generations of these classes, with the layout that is asked for or follows."""
+        before = {name: self.current(shard, name) for name in layouts}
+        chosen = {
+            name: layout or self.layouts.get(name) or self.slabs[before[name]].layout
+            for name, layout in layouts.items()
+        }
+        if any(self.slabs[before[name]].layout != layout for name, layout in chosen.items()):
+            self.changes[shard] += 1  # this is a commit
+        for name, layout in chosen.items():
+            older = self.slabs[before[name]]
+            older.read_only = True
+            newer = self._fresh_slab(shard, layout)
+            newer.structures.inherit(older.structures)
+            self.slabs[shard, name, before[name][2] + 1] = newer
 
-    def _fresh_slab(self, shard: int) -> Slab:
+    def _fresh_slab(self, shard: int, layout: str) -> Slab:
         structures = Structures(self.schema.thresholds, self.schema.structures)
-        keeps_all = self.schema.layout == "columnar"
-        return Slab(structures, self.changes[shard], keeps_all=keeps_all)
+        return Slab(structures, self.changes[shard], layout=layout)
 
 
 def _id(slab_id: SlabId, entry: Entry) -> MessageId:

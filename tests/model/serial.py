@@ -17,8 +17,6 @@ Key: TypeAlias = tuple[str, int]
 """(topic, timestamp)"""
 Written: TypeAlias = tuple[int, bytes]
 """A value with a number that rises with each write."""
-Generation: TypeAlias = "dict[Key, list[Written]]"
-"""Messages, the newest of a key last; one of each key unless all are kept."""
 Range: TypeAlias = "tuple[str, int, int | None]"
 """(filter, start, end)"""
 Required: TypeAlias = "bytes | Literal[True] | None"
@@ -32,23 +30,40 @@ def in_range(key: Key, keys: Range) -> bool:
 
 
 @dataclass
-class State:
-    """The messages of a shard, by generation; the last generation is the current one."""
+class Generation:
+    """Messages, the newest of a key last; one of each key unless all are kept."""
 
     keeps_all: bool
     """Whether a message leaves those of the same topic and timestamp alone (layout columnar)."""
-    generations: list[Generation] = field(default_factory=lambda: [{}])
+    messages: dict[Key, list[Written]] = field(default_factory=dict)
+
+
+@dataclass
+class State:
+    """The messages of a shard, by generation; the last generation is the current one."""
+
+    generations: list[Generation]
     writes: int = 0
 
+    @property
+    def current(self) -> Generation:
+        return self.generations[-1]
+
     def write(self, key: Key, value: bytes) -> None:
+        """Writes a value, which replaces others unless the current generation keeps all.
+
+        It replaces those of the generations that do not keep all.
+        """
         self.writes += 1
-        if not self.keeps_all:
-            self.take_since(key, 0)
-        self.generations[-1].setdefault(key, []).append((self.writes, value))
+        if not self.current.keeps_all:
+            for generation in self.generations:
+                if not generation.keeps_all:
+                    generation.messages.pop(key, None)
+        self.current.messages.setdefault(key, []).append((self.writes, value))
 
     def delete(self, keys: Range) -> set[Key]:
         """Deletes the messages of a range from all generations; returns their keys."""
-        gone = {key for g in self.generations for key in g if in_range(key, keys)}
+        gone = {key for g in self.generations for key in g.messages if in_range(key, keys)}
         for key in gone:
             self.take_since(key, 0)
         return gone
@@ -56,23 +71,34 @@ class State:
     def take_since(self, key: Key, number: int) -> None:
         """Removes what was written to a key after ``number``, from all generations."""
         for generation in self.generations:
-            older = [written for written in generation.pop(key, []) if written[0] <= number]
+            written = generation.messages.pop(key, [])
+            older = [one for one in written if one[0] <= number]
             if older:
-                generation[key] = older
+                generation.messages[key] = older
 
     def get(self, key: Key) -> bytes | None:
         """Returns the newest value of a key in the newest generation that has one, or None."""
         for generation in reversed(self.generations):
-            if key in generation:
-                return generation[key][-1][1]
+            if key in generation.messages:
+                return generation.messages[key][-1][1]
         return None
+
+    def messages(self) -> list[tuple[str, int, bytes]]:
+        """Returns all messages in the order in which they were written."""
+        found = [
+            (number, *key, value)
+            for generation in self.generations
+            for key, kept in generation.messages.items()
+            for number, value in kept
+        ]
+        return [(topic, timestamp, value) for _, topic, timestamp, value in sorted(found)]
 
     def scan(self, keys: Range) -> list[tuple[str, int, bytes]]:
         """Returns the messages of a range by timestamp, topic and order of writing."""
         found = [
             (key[1], key[0], *written)
             for generation in self.generations
-            for key, kept in generation.items()
+            for key, kept in generation.messages.items()
             for written in kept
             if in_range(key, keys)
         ]
@@ -94,11 +120,8 @@ class Client:
         self.writes_before = self.view.writes
 
     def write(self, key: Key, value: bytes) -> None:
-        """Writes a value, which replaces the transaction's own earlier write of the key.
-
-        Unless the layout keeps all messages, it also hides those of all generations.
-        """
-        self.view.take_since(key, self.writes_before if self.view.keeps_all else 0)
+        """Writes a value, which replaces the transaction's own earlier write of the key."""
+        self.view.take_since(key, self.writes_before)
         self.view.write(key, value)
         self.operations = [o for o in self.operations if len(o) == 3 or o[0] != key]
         self.operations.append((key, value))
@@ -152,10 +175,10 @@ class SerialModel:
     """The committed messages of a shard, and the keys that each commit touched."""
 
     def __init__(self, *, keeps_all: bool) -> None:
-        self.state = State(keeps_all)
+        self.state = State([Generation(keeps_all)])
         self.commits: list[set[Key]] = []
         self.deletes: list[list[Range]] = []
-        self.dropped_at = 0
+        self.forgotten_at = 0
 
     def begin(self) -> Client:
         return Client(len(self.commits), copy.deepcopy(self.state))
@@ -173,20 +196,29 @@ class SerialModel:
         self.commits.append(touched)
         self.deletes.append(deletes)
 
-    def rotate(self) -> None:
-        self.state.generations.append({})
+    def rotate(self, *, keeps_all: bool | None = None) -> None:
+        """Begins a generation, which keeps all or not as said, or as the one before."""
+        before = self.state.current.keeps_all
+        keeps_all = before if keeps_all is None else keeps_all
+        self.state.generations.append(Generation(keeps_all))
+        if keeps_all != before:
+            self._forget()
 
     def drop_oldest(self) -> None:
         del self.state.generations[0]
+        self._forget()
+
+    def _forget(self) -> None:
+        """Makes a commit after which no transaction that is open may commit anything."""
         self.commits.append(set())
         self.deletes.append([])
-        self.dropped_at = len(self.commits)
+        self.forgotten_at = len(self.commits)
 
     def must_fail(self, client: Client) -> bool:
         """Returns whether a newer commit touched what the transaction read, deletes or requires."""
         if not client.changes and not client.requirements:
             return False
-        if self.dropped_at > client.start:
+        if self.forgotten_at > client.start:
             return True
         newer = set().union(*self.commits[client.start :])
         return any(in_range(key, keys) for key in newer for keys in looked_at(client))

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, settings
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))  # for tests/model
 
-from support import LAYOUTS, Layout, may_mount  # noqa: E402
+from mixing import MIXED, mix_layouts  # noqa: E402
+from support import LAYOUTS, LAYOUTS_IN_TURN, Layout, may_mount  # noqa: E402
 
 import topicdb  # noqa: E402
 
@@ -77,10 +78,33 @@ def db_path(tmp_path: Path) -> Path:
     return tmp_path / "test.db"
 
 
-@pytest.fixture(params=LAYOUTS)
-def layout(request: pytest.FixtureRequest) -> Layout:
-    """Each layout in turn, for behaviour that is the same in all of them."""
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Lets tests that ask for a layout run with each, and those marked ``mixed`` with several."""
+    names = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "layout" not in metafunc.fixturenames or "layout" in names:
+        return
+    is_mixed = metafunc.definition.get_closest_marker("mixed") is not None
+    metafunc.parametrize("layout", [*LAYOUTS, *([MIXED] if is_mixed else [])], indirect=True)
+
+
+@pytest.fixture
+def layout(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    """Each layout in turn, for behaviour that is the same in all of them.
+
+    If a test is marked ``mixed``, it also runs with databases in which each append begins a
+    generation of another layout.
+    """
+    if request.param == MIXED:
+        mix_layouts(monkeypatch)
+        return LAYOUTS[0]
     found: Layout = request.param
+    return found
+
+
+@pytest.fixture(params=LAYOUTS_IN_TURN, ids="-".join)
+def layouts(request: pytest.FixtureRequest) -> tuple[Layout, ...]:
+    """The layouts that the generations of a database get in turn: each alone, and all of them."""
+    found: tuple[Layout, ...] = request.param
     return found
 
 

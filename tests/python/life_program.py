@@ -1,10 +1,11 @@
 """Lives hours of a database with a clock that runs fast, and reports each hour.
 
-    python life_program.py PATH SNAPSHOTS LAYOUT START_US FIRST_HOUR HOURS
+    python life_program.py PATH SNAPSHOTS LAYOUTS START_US FIRST_HOUR HOURS
 
 In each hour the program appends messages with timestamps of that hour, runs maintenance as if the
 hour had ended, and does what operators and users do: it queries, deletes and makes snapshots. It
-prints one line of JSON per hour.
+prints one line of JSON per hour. With several layouts ("columnar,skipstream"), each class has
+another one, and changes it now and then.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +29,11 @@ RETENTION = {
     "status/#": topicdb.Retention("3h", rotate="1h", keep_last=2),
     "#": topicdb.Retention("8h", rotate="1h"),
 }
+LAYOUT_HOURS = 5
 SNAPSHOT_EVERY_HOURS = 4
 SNAPSHOTS_MAX = 2
 SLICE_HOURS = 4
+PAGE_ROWS = 100  # of an iterator
 PAGE_BYTES = 4096  # of file systems
 
 
@@ -70,14 +74,15 @@ def rss_bytes() -> int:
 class Life:
     """The part of a database's life that one process lives; it owns the open database."""
 
-    def __init__(self, path: Path, snapshots: Path, layout: Any, start_us: int) -> None:
+    def __init__(self, path: Path, snapshots: Path, layouts: list[Any], start_us: int) -> None:
         self.path = path
         self.snapshots = snapshots
+        self.layouts = layouts
         self.db = topicdb.open(
             path,
             shards=2,
-            layout=layout,
-            retention=RETENTION,
+            layout=layouts[0],
+            retention=None if path.exists() else RETENTION,
             seal_bytes=200_000,
             write_buffer_bytes=4 << 20,
             cache_bytes=4 << 20,
@@ -88,6 +93,8 @@ class Life:
     def live(self, hour: int) -> dict[str, int]:
         """Lives an hour, and returns figures of what is there at its end."""
         rows = rows_of(self.start_us, hour)
+        if len(self.layouts) > 1 and hour % LAYOUT_HOURS == 0:
+            self.change_layouts(hour // LAYOUT_HOURS)
         for first in range(0, len(rows), BATCH_ROWS):
             self.db.append(rows[first : first + BATCH_ROWS])
         now_us = self.start_us + (hour + 1) * HOUR_US
@@ -109,6 +116,15 @@ class Life:
             "threads": len(os.listdir("/proc/self/task")),
         }
 
+    def change_layouts(self, turn: int) -> None:
+        """Gives each class the next layout."""
+        self.db.set_retention(
+            {
+                name: replace(limits, layout=self.layouts[(turn + at) % len(self.layouts)])
+                for at, (name, limits) in enumerate(RETENTION.items())
+            }
+        )
+
     def oldest(self) -> list[int]:
         """Returns the first timestamp of each slab that has messages."""
         return [s.first_timestamp for s in self.db.slabs() if s.first_timestamp is not None]
@@ -121,9 +137,22 @@ class Life:
         found += sum(1 for _ in self.db.last("status/#"))
         found += sum(1 for _ in self.db.state_at(recent, "site/3/h1/+"))
         for stream in self.db.streams("debug/+/cpu")[:4]:
-            iterator = self.db.iterator(stream, "debug/+/cpu")
-            found += len(self.db.next(iterator, 100).batch)
+            found += self.read_to_end(self.db.iterator(stream, "debug/+/cpu"))
         return found
+
+    def read_to_end(self, iterator: topicdb.Iterator) -> int:
+        """Returns how many messages an iterator gives.
+
+        If it stopped before, the database would keep its reader for five seconds, and with it the
+        files of generations that are dropped meanwhile: those of many hours of this clock.
+        """
+        found = 0
+        while True:
+            page = self.db.next(iterator, PAGE_ROWS)
+            found += len(page.batch)
+            iterator = page.iterator
+            if len(page.batch) < PAGE_ROWS:
+                return found
 
     def snapshot(self, hour: int) -> None:
         """Makes a snapshot, and removes all but the newest ``SNAPSHOTS_MAX``."""
@@ -136,8 +165,8 @@ class Life:
 
 
 def main() -> None:
-    path, snapshots, layout, start_us, first, hours = sys.argv[1:]
-    life = Life(Path(path), Path(snapshots), layout, int(start_us))
+    path, snapshots, layouts, start_us, first, hours = sys.argv[1:]
+    life = Life(Path(path), Path(snapshots), layouts.split(","), int(start_us))
     for hour in range(int(first), int(first) + int(hours)):
         print(json.dumps(life.live(hour)), flush=True)
     print("done", flush=True)

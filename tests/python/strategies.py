@@ -7,6 +7,7 @@ words are any text that MQTT allows.
 from __future__ import annotations
 
 from hypothesis import strategies as st
+from support import Layout
 
 from model.model import Key, Schema
 from model.topics import is_filter
@@ -75,8 +76,14 @@ def _filter_texts(draw: st.DrawFn, topics: list[str]) -> str:
     return "/".join(levels) or "+"
 
 
-layouts = st.sampled_from([("columnar", 8), ("columnar", 8), ("skipstream", 8), ("skipstream", 0)])
-"""(layout, timestamp_bytes)"""
+_LAYOUTS: list[tuple[Layout, int]] = [
+    ("columnar", 8),
+    ("columnar", 8),
+    ("skipstream", 8),
+    ("skipstream", 0),
+]
+layouts = st.sampled_from(_LAYOUTS)
+"""(layout of the first generations, timestamp_bytes)"""
 
 key = st.one_of(
     st.sampled_from(["c1", "c2", "c3", "a", "c/+/#", "é", b"c1", b"\x00\xff"]),

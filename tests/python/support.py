@@ -20,6 +20,7 @@ from model.model import shard_of
 
 Layout: TypeAlias = Literal["columnar", "skipstream"]
 LAYOUTS: tuple[Layout, ...] = ("columnar", "skipstream")
+LAYOUTS_IN_TURN: list[tuple[Layout, ...]] = [*((layout,) for layout in LAYOUTS), LAYOUTS]
 
 # How long a test waits for something. Even on a loaded machine with one core it comes long before:
 # only a failure takes this long. A test's time limit is longer, so that the failure says what is

@@ -248,6 +248,8 @@ def _limits_text(one: Retention) -> str:
         limits.append(f"{one.bytes}B")
     if one.keep_last is not None:
         limits.append(f"last:{one.keep_last}")
+    if one.layout is not None:
+        limits.append(f"layout:{one.layout}")
     return ",".join(limits) or age_text(None)
 
 
@@ -284,6 +286,7 @@ def _slab_table(slabs: Sequence[topicdb.Slab]) -> Table:
         "shard>",
         "class",
         "generation>",
+        "layout",
         "state",
         "messages>",
         "bytes>",
@@ -296,6 +299,7 @@ def _slab_table(slabs: Sequence[topicdb.Slab]) -> Table:
             str(slab.shard),
             printable(slab.retention_class),
             str(slab.generation),
+            slab.layout,
             "read-only" if slab.read_only else "current",
             f"{slab.messages:,}",
             f"{slab.bytes:,}",

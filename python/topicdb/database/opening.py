@@ -63,12 +63,13 @@ def open(
             ``append`` is given with it, such as the client that has published it; without one, its
             topic.
         layout: ``"columnar"`` (the default: for messages, which are all kept) or ``"skipstream"``
-            (for state: the same topic and timestamp overwrites).
+            (for state: the same topic and timestamp overwrites). It is that of the first
+            generations; ``Database.rotate`` and ``Retention.layout`` begin others.
         timestamp_bytes: 8, or 0 for a pure map of topics (every timestamp is then 0).
         structures: hints, such as ``["metrics/+/cpu/#"]``: levels known to vary.
         thresholds: how many distinct words a level may have before it counts as varying, by depth;
             the last number repeats (default ``[100, 10]``).
-        retention: topic filter to age (``"7d"``, a timedelta), ``Retention`` (age, bytes or both),
+        retention: topic filter to age (``"7d"``, a timedelta), ``Retention`` (age, bytes, layout),
             or None for "keep". The first filter that matches a topic decides its retention class.
             Topics that no filter matches are kept. ``Database.set_retention`` changes it.
     Settings of this handle:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from topicdb._core import SchemaError, Slab
 from topicdb.arguments.filters import one_filter
@@ -23,6 +23,8 @@ from topicdb.results import Dropped as Dropped
 from topicdb.results import Maintained as Maintained
 from topicdb.results import RetentionClass, SlabUsage
 
+LayoutName: TypeAlias = Literal["columnar", "skipstream"]
+LAYOUTS: tuple[LayoutName, ...] = ("columnar", "skipstream")
 NO_LIMIT = 0
 KEEP_LAST_MAX = 1_000_000
 _DAY_US = 86_400 * 1_000_000
@@ -34,11 +36,12 @@ RetentionLike: TypeAlias = "Retention | str | timedelta | None"
 _KEEP = "keep"
 _ROTATE = "rotate:"
 _KEEP_LAST = "last:"
+_LAYOUT = "layout:"
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long messages of a class are kept; None sets no limit.
+    """How long messages of a class are kept, and how; None sets no limit.
 
     - ``age``: messages are dropped when they were stored this long ago: ``"7d"`` or a timedelta.
     - ``bytes``: of files, in all shards; beyond it the oldest messages are dropped. A number, or
@@ -47,6 +50,9 @@ class Retention:
       generations are dropped, so no message outlives its age by more than this.
     - ``keep_last``: how many messages of each topic are kept, whatever their age. Without ``age``
       and ``bytes``, all others are dropped once their generation ends (``rotate``: a day).
+    - ``layout``: how new generations are stored: ``"columnar"`` (for messages, which are all kept)
+      or ``"skipstream"`` (for state: one message of each topic and timestamp). Older generations
+      keep theirs. None: as the generation before, or as the database was made.
 
     >>> topicdb.Retention("1h", bytes="10GiB", keep_last=1)             # doctest: +SKIP
     """
@@ -55,6 +61,7 @@ class Retention:
     bytes: Size | None = None
     rotate: Age | None = None
     keep_last: int | None = None
+    layout: LayoutName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,7 @@ def classes_of(engine: Engine) -> dict[str, Retention]:
             one.bytes_max or None,
             timedelta(microseconds=one.rotate_us) if one.rotate_us else None,
             one.keep_last or None,
+            cast("LayoutName | None", one.layout),
         )
         for one in engine.retention()
     }
@@ -216,14 +224,19 @@ def retention_classes(retention: Mapping[str, RetentionLike]) -> list[RetentionC
 
 
 def parse_retention(text: str, *, what: str) -> Retention:
-    """Parses ``"1h,10GiB,rotate:10m,last:5"``, in any order, each at most once; or ``"keep"``.
+    """Parses ``"1h,10GiB,rotate:10m,last:5,layout:columnar"``, in any order, each at most once.
+
+    ``"keep"`` sets no limit; a layout may stand beside it.
 
     Raises ValueError, naming ``what``. A number without a unit is refused: it could be an age or a
     size.
     """
     given: dict[str, Any] = {}
-    for part in [] if text.strip() == _KEEP else text.split(","):
-        name, value = _limit(part.strip(), what)
+    parts = [part.strip() for part in text.split(",")]
+    if parts.count(_KEEP) == 1 and all(p == _KEEP or p.startswith(_LAYOUT) for p in parts):
+        parts.remove(_KEEP)
+    for part in parts:
+        name, value = _limit(part, what)
         if name in given:
             raise ValueError(f"{what}: {name} is given twice in {text!r}")
         given[name] = value
@@ -238,6 +251,8 @@ def _limit(part: str, what: str) -> tuple[str, str | int]:
         if not (number.isascii() and number.isdecimal()):
             raise ValueError(f"{what}: {_KEEP_LAST} needs a number of messages, got {number!r}")
         return "keep_last", int(number)
+    if part.startswith(_LAYOUT):
+        return "layout", part.removeprefix(_LAYOUT)
     if is_duration(part):
         return "age", part
     if is_size(part):
@@ -269,7 +284,14 @@ def _class_of(filter: str, given: RetentionLike) -> RetentionClass:
         bytes_max=bytes_max or NO_LIMIT,
         rotate_us=NO_LIMIT if rotate is None else duration_us(rotate, what=f"{what}: rotate"),
         keep_last=given.keep_last or NO_LIMIT,
+        layout=_layout_of(given.layout, what),
     )
+
+
+def _layout_of(layout: str | None, what: str) -> str | None:
+    if layout is None or layout in LAYOUTS:
+        return layout
+    raise ValueError(f"{what}: layout: expected 'columnar', 'skipstream' or None, got {layout!r}")
 
 
 def _as_if_us(now: TimeLike | None) -> int | None:

@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from topicdb import _core, jobs
-from topicdb.arguments.filters import filter_list
+from topicdb.arguments.filters import any_of, filter_list
 from topicdb.arguments.forms import Form
 from topicdb.arguments.times import TimeLike, time_range_us
 from topicdb.creating import checked_path
 from topicdb.cursor.scan import SLICE_BYTES_MAX, Scan, missing_metadata
 from topicdb.cursor.tail import Tail
 from topicdb.engine import Engine
+from topicdb.engines.features import lacks_of
 from topicdb.types import Slice
 
 if TYPE_CHECKING:
@@ -41,12 +42,15 @@ _FORM: Form = "stored"  # messages are read with their properties
 # The limits of a batch that is read; the scan itself needs further memory.
 _SCAN_ROWS = 100_000
 _SCAN_BYTES = 16 << 20
+_BYTES_OF_A_SLAB = (1 << 63) - 1  # of a slice that is not cut
 # With the layout skipstream a shard stores a job in one batch, of 1 GiB at most.
 _STATE_BYTES_MAX = 256 << 20
 
 Progress: TypeAlias = "Callable[[int, int | None], object]"
 """Called now and then with the rows that are done, and how many there will be (None: unknown)."""
 PathLike: TypeAlias = "str | os.PathLike[str]"
+Read: TypeAlias = "Callable[[Engine, About], Iterator[_core.Batch]]"
+"""Gives the messages of an export."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +96,16 @@ def export(
 
     ``partial``: the engine leaves out missing shards.
     """
-    about = _about(engine, filter, times, properties)
     # Before anything is read: a shard that comes back meanwhile may be named although it is there.
-    missing = engine.missing_shards(about.filter) if partial else {}
-    try:
-        return _export(engine, Path(path), about, rows_per_file, progress, missing)
-    except _PropertiesFoundError:
-        about = replace(about, properties=True)
-        return _export(engine, Path(path), about, rows_per_file, progress, missing)
+    missing = engine.missing_shards(any_of(filter)) if partial else {}
+    about, read = _plan(engine, filter, times, properties)
+    while True:
+        try:
+            return _export(engine, Path(path), about, read, rows_per_file, progress, missing)
+        except _PropertiesFoundError:
+            about = replace(about, properties=True)
+        except _NoLogError:
+            read = _streamed
 
 
 def import_files(
@@ -119,14 +125,11 @@ def import_files(
 
 
 def _check_quota(engine: Engine) -> None:
-    quota_bytes = engine.quota().quota_bytes
-    if not quota_bytes:
-        return
-    used = engine.stats()["disk_bytes"]
-    if used >= quota_bytes:
+    found = engine.quota()
+    if 0 < found.quota_bytes <= found.disk_bytes:
         raise _core.QuotaError(
-            f"{engine.path} has {used} bytes, its quota is {quota_bytes}: delete or drop "
-            "something, or raise quota_bytes"
+            f"{engine.path} has {found.disk_bytes} bytes, its quota is {found.quota_bytes}: delete "
+            "or drop something, or raise quota_bytes"
         )
 
 
@@ -194,6 +197,7 @@ def _export(
     engine: Engine,
     path: Path,
     about: About,
+    read: Read,
     rows_per_file: int | None,
     progress: Progress | None,
     missing: dict[int, str],
@@ -212,7 +216,7 @@ def _export(
     schema = writing.message_schema(about.form).with_metadata(metadata)
     with writing.appearing(path) as part:
         tables = _counted(
-            writing.row_groups(_messages(engine, about)), _estimate(engine, about), progress
+            writing.row_groups(_messages(engine, about, read)), _estimate(engine, about), progress
         )
         if single:
             rows = writing.write_file(part, tables, schema)
@@ -223,12 +227,13 @@ def _export(
     return Exported([str(file) for file in files], rows, size, missing)
 
 
-def _about(
+def _plan(
     engine: Engine,
     filter: str | Sequence[str] | None,
     times: tuple[TimeLike | None, TimeLike | None],
     properties: bool | None,
-) -> About:
+) -> tuple[About, Read]:
+    """Returns what the files will say of the export, and what gives its messages."""
     _require_pyarrow("export_parquet")
     from topicdb.parquet.writing import About
 
@@ -237,26 +242,37 @@ def _about(
         _core.check_filter(text)
     schema = engine.schema
     bounds = time_range_us(*times)  # once: relative times move
-    return About(filters, *bounds, schema["layout"], schema["timestamp_bytes"], properties)
+    about = About(filters, *bounds, schema["layout"], schema["timestamp_bytes"], properties)
+    layouts = _layouts(engine, about) or {about.layout}
+    # Only that layout can hold several messages of one topic and time.
+    about = replace(about, layout="columnar" if "columnar" in layouts else "skipstream")
+    if isinstance(filters, str) or len(layouts) > 1:
+        return about, _streamed
+    return about, _logged if about.layout == "columnar" else _states
+
+
+def _layouts(engine: Engine, about: About) -> set[str]:
+    """Returns the layouts of the generations that have messages to export."""
+    if "slices" in lacks_of(engine):
+        return set()
+    filters = filter_list(about.filter)
+    found = engine.slices(filters, about.start, about.end, {}, {}, _BYTES_OF_A_SLAB)
+    return {Slice(*fields).layout for fields in found}
 
 
 class _PropertiesFoundError(Exception):
     """An export without columns for properties has found a message with properties."""
 
 
-def _messages(engine: Engine, about: About) -> Iterator[pa.RecordBatch]:
+class _NoLogError(Exception):
+    """An export that reads the log has come to a generation that keeps none."""
+
+
+def _messages(engine: Engine, about: About, read: Read) -> Iterator[pa.RecordBatch]:
     """Gives the messages to export; those of a topic with equal timestamps keep their order."""
     import pyarrow as pa
 
-    if isinstance(about.filter, str):
-        read = partial(engine.scan, about.filter, about.start, about.end, "stream", None)
-        scan = Scan(read, _FORM)
-        batches = scan.batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
-    elif about.layout == "columnar":
-        batches = _logged(engine, about)
-    else:
-        batches = _states(engine, about)
-    for stored in batches:
+    for stored in read(engine, about):
         batch = stored.read_as(about.form)
         if about.properties is None and batch is not stored:
             raise _PropertiesFoundError
@@ -269,17 +285,27 @@ def _slices(engine: Engine, about: About) -> list[Slice]:
     return [Slice(*fields) for fields in found]
 
 
+def _streamed(engine: Engine, about: About) -> Iterator[_core.Batch]:
+    """Gives messages stream by stream, older generations first, whatever their layouts."""
+    read = partial(engine.scan, any_of(about.filter), about.start, about.end, "stream", None)
+    yield from Scan(read, _FORM).batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
+
+
 def _logged(engine: Engine, about: About) -> Iterator[_core.Batch]:
     """Gives messages in the order of commits, up to now.
 
-    Slices have no order; so it reads the commits that they cover from the log.
+    Slices have no order; so it reads the commits that they cover from the log. Raises _NoLogError
+    where a generation keeps none.
     """
     filters = filter_list(about.filter)
     for shard, after, until in _commits(_slices(engine, about)):
         # The tail reads nothing of the other shards.
         ends = dict.fromkeys(range(engine.schema["shards"]), 0) | {shard: until}
-        with Tail(engine.tail(filters, {shard: after}, ends), None, _FORM) as tail:
-            yield from tail.batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
+        try:
+            with Tail(engine.tail(filters, {shard: after}, ends), None, _FORM) as tail:
+                yield from tail.batches(_SCAN_ROWS, bytes_max=_SCAN_BYTES)
+        except _core.SchemaError as error:
+            raise _NoLogError from error
 
 
 def _commits(slices: Iterable[Slice]) -> Iterator[tuple[int, int, int]]:
@@ -357,7 +383,7 @@ class _Import:
         _require_pyarrow("import_parquet")
         from topicdb.parquet import reading
 
-        if key is not None and schema["shard_by"] != "key":
+        if key is not None and schema.get("shard_by", "topic") != "key":
             raise _core.SchemaError(
                 f"key: {database_path} is sharded by topic, and its messages have no keys: leave "
                 "the option out, or import into a database that was created with shard_by='key'"

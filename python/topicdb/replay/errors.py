@@ -26,7 +26,11 @@ class ReplayCancelledError(ReplayError):
 
 
 class MessageUnavailableError(ReplayError):
-    """Messages that the replay had still to read were trimmed, or dropped by their retention."""
+    """Messages that the replay had still to read cannot be read.
+
+    They were trimmed, or dropped by their retention; they are damaged, or in a generation that
+    keeps no commit log.
+    """
 
     reason = "message unavailable"
 

@@ -141,6 +141,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check_loss(database, start, _last_serials(database))
         begin = _serials(start)
         until = _serials(end)
+        slices = database.slices(
+            self._options.filters, after=begin, until=until, bytes_max=_NO_LIMIT
+        )
+        _check_log(slices, self._options.path)
         if self._options.commit_order:
             slabs = {shard: _between(start, end, shard) for shard in until}
             return self._in_commit_order(database, begin, until, slabs)
@@ -171,13 +175,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened.refresh()
             return self._opened
         database = topicdb.open(self._options.path, mode="r")
-        layout = database.schema["layout"]
-        if layout != "columnar":
+        try:  # messages that are to come must be in the log
+            database.tail(self._options.filters, after=_last_serials(database)).close()
+        except BaseException:
             database.close()
-            raise ValueError(
-                f"{self._options.path} has the layout {layout!r}, which keeps no commit log: it "
-                "can be read by batch, not by stream"
-            )
+            raise
         self._opened = database
         return database
 
@@ -294,6 +296,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         if missing:
             raise topicdb.NotFoundError(describe_missing(missing, self._options.path))
+
+
+def _check_log(slices: list[topicdb.Slice], path: str) -> None:
+    """Raises SchemaError if some messages are in a generation that keeps no commit log.
+
+    Which of them were replaced since they were committed is not known there.
+    """
+    for one in slices:
+        if one.layout != "columnar":
+            raise topicdb.SchemaError(
+                f"class {one.retention_class!r}, generation {one.generation} of shard {one.shard} "
+                f"of {path} has the layout {one.layout!r}, which keeps no commit log: it can be "
+                "read by batch, not by stream"
+            )
 
 
 def _serials(offset: Offset) -> Serials:

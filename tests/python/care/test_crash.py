@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Child, Layout
+from support import LAYOUTS, Child, Layout
 
 import topicdb
 from model.model import shard_of
@@ -27,8 +27,9 @@ WRITER = """
     import sys, topicdb
     path, first, rows, rotate = sys.argv[1], *map(int, sys.argv[2:5])
     print("opening")
+    layouts = sys.argv[5].split(",")
     db = topicdb.open(path, shards=2, thresholds=[4, 2], retention={"alarm/#": None},
-                      layout=sys.argv[5])
+                      layout=layouts[0])
     batch = first
     while True:
         # The number of the batch is in every topic, time and value.
@@ -39,7 +40,7 @@ WRITER = """
         print(batch)
         batch += 1
         if rotate and batch % 7 == 0:
-            db.rotate()
+            db.rotate(layout=layouts[batch // 7 % len(layouts)])
 """
 
 
@@ -51,10 +52,10 @@ class Rounds:
     """Kills one writer after another, and checks what is left."""
 
     def __init__(
-        self, directory: Path, layout: Layout, *, rows: int, rotate: bool, seed: int
+        self, directory: Path, *layouts: Layout, rows: int, rotate: bool, seed: int
     ) -> None:
         self.directory = directory
-        self.layout = layout
+        self.layouts = ",".join(layouts)
         self.rows = rows
         self.rotate = rotate
         self.random = random.Random(seed)
@@ -74,7 +75,7 @@ class Rounds:
 
     def write_and_kill(self) -> None:
         wanted = self.random.randint(1, ACKNOWLEDGED_MAX)
-        arguments = self.path, self.next_batch, self.rows, int(self.rotate), self.layout
+        arguments = self.path, self.next_batch, self.rows, int(self.rotate), self.layouts
         with Child(WRITER, *arguments) as child:
             child.expect("opening")
             for batch in range(self.next_batch, self.next_batch + wanted):
@@ -141,6 +142,10 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(
     tmp_path: Path, layout: Layout, rotate: bool
 ) -> None:
     Rounds(tmp_path, layout, rows=12, rotate=rotate, seed=20 + rotate).run((ROUNDS + rotate) // 2)
+
+
+def test_a_killed_writer_that_changes_the_layout(tmp_path: Path) -> None:
+    Rounds(tmp_path, *LAYOUTS, rows=12, rotate=True, seed=30).run(ROUNDS // 2)
 
 
 @pytest.mark.crash

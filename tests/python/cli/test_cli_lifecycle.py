@@ -116,6 +116,7 @@ class TestRetention:
                     "bytes": None,
                     "rotate_us": None,
                     "keep_last": None,
+                    "layout": None,
                 },
                 {
                     "filter": "alarm/#",
@@ -123,6 +124,7 @@ class TestRetention:
                     "bytes": None,
                     "rotate_us": None,
                     "keep_last": None,
+                    "layout": None,
                 },
                 {
                     "filter": "debug/#",
@@ -130,6 +132,7 @@ class TestRetention:
                     "bytes": 10 << 30,
                     "rotate_us": 600_000_000,
                     "keep_last": None,
+                    "layout": None,
                 },
                 {
                     "filter": "s/#",
@@ -137,12 +140,33 @@ class TestRetention:
                     "bytes": None,
                     "rotate_us": None,
                     "keep_last": 5_000,
+                    "layout": None,
                 },
             ]
         }
         assert json_of("retention", path, "--keep-all") == {"retention": []}
         with topicdb.open(path) as db:
             assert db.retention == {}
+
+    def test_layouts(self, path: Path) -> None:
+        limits = ["--set", "alarm/#=2d,layout:skipstream", "--set", "#=keep"]
+        assert words(output_of("retention", path, *limits)) == [
+            ["class", "age", "bytes", "keep", "last", "rotates", "after", "layout"],
+            ["alarm/#", "2d", "-", "-", "6h", "skipstream"],
+            ["#", "kept", "-", "-", "-", "-"],
+        ]
+        classes = json_of("retention", path)["retention"]
+        assert [(one["filter"], one["layout"]) for one in classes] == [("alarm/#", "skipstream")]
+        facts = ["retention", "alarm/#:", "2d,layout:skipstream"]
+        assert facts in words(output_of("info", path))
+        with topicdb.open(path) as db:
+            layouts = [(s.retention_class, s.generation, s.layout) for s in db.slabs()]
+        assert layouts == [
+            ("alarm/#", 1, "columnar"),
+            ("alarm/#", 2, "skipstream"),
+            ("#", 1, "columnar"),
+            ("#", 2, "columnar"),
+        ]
 
     @pytest.mark.parametrize(
         ("spec", "message"),
@@ -164,6 +188,8 @@ class TestRetention:
             (["alarm/#=30"], "--set alarm/#: '30' has no unit; write an age"),
             (["alarm/#=1h,1.5"], "--set alarm/#: '1.5' has no unit"),
             (["alarm/#=last:some"], "last: needs a number of messages"),
+            (["alarm/#=layout:rows"], "layout"),
+            (["alarm/#=layout:columnar,layout:columnar"], "layout is given twice"),
             (["a#=1h"], "a#"),
             (["#=1h", "a/#=2h"], "a/#"),
         ],
@@ -294,12 +320,30 @@ class TestTrim:
 class TestRotate:
     def test_all_or_one(self, path: Path) -> None:
         assert output_of("rotate", path).splitlines() == [
-            "shard 0, class alarm/#: generation 2",
-            "shard 0, class #: generation 3",
+            "shard 0, class alarm/#: generation 2, columnar",
+            "shard 0, class #: generation 3, columnar",
         ]
         text = output_of("rotate", path, "--class", "alarm/#")
-        assert text == "shard 0, class alarm/#: generation 3\n"
+        assert text == "shard 0, class alarm/#: generation 3, columnar\n"
         assert "none/#" in error_of("rotate", path, "--class", "none/#")
+
+    def test_another_layout(self, path: Path) -> None:
+        before = len(stored(path))
+        text = output_of("rotate", path, "--class", "alarm/#", "--layout", "skipstream")
+        assert text == "shard 0, class alarm/#: generation 2, skipstream\n"
+        assert len(stored(path)) == before
+        rows = [line for line in words(output_of("info", path)) if line[1:2] == ["alarm/#"]]
+        assert [row[2:5] for row in rows] == [
+            ["1", "columnar", "read-only"],
+            ["2", "skipstream", "current"],
+        ]
+        assert "'rows' is not one of" in usage_error("rotate", path, "--layout", "rows")
+
+    def test_of_a_map_of_topics(self, db_path: Path) -> None:
+        topicdb.open(db_path, timestamp_bytes=0).close()
+        assert "timestamp_bytes" in error_of("rotate", db_path, "--layout", "columnar")
+        with topicdb.open(db_path, mode="r") as db:
+            assert len(db.slabs()) == 1
 
     def test_the_clock_of_a_shard_is_that_of_all_classes(self, path: Path) -> None:
         text = output_of("rotate", path, "--reset-clock")

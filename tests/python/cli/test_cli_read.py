@@ -244,16 +244,16 @@ class TestReports:
         assert facts["first message"] == "1970-01-01T00:00:00.000000Z"
         assert facts["last message"] == "1970-01-01T00:00:00.000019Z"
         slabs = [line.split() for line in text.split("\n\n")[1].splitlines()[1:]]
-        assert sorted(row[:4] for row in slabs) == sorted(
+        assert sorted(row[:5] for row in slabs) == sorted(
             [shard, *rest]
             for shard in "01"
             for rest in (
-                ["#", "1", "current"],
-                ["old/#", "1", "read-only"],
-                ["old/#", "2", "current"],
+                ["#", "1", "columnar", "current"],
+                ["old/#", "1", "columnar", "read-only"],
+                ["old/#", "2", "columnar", "current"],
             )
         )
-        assert sum(int(row[4]) for row in slabs) == 22
+        assert sum(int(row[5]) for row in slabs) == 22
 
     def test_streams(self, site: Path) -> None:
         with topicdb.open(site, mode="r") as database:

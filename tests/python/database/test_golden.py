@@ -25,7 +25,7 @@ VERSIONS = ["v1"]
 
 def manifest_of(version: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name in ("manifest.json", "columnar.json"):
+    for name in ("manifest.json", "columnar.json", "layouts.json"):
         text = (DATA / version / name).read_text(encoding="utf-8")
         found |= json.loads(text)["databases"]
     return found
@@ -74,6 +74,31 @@ def test_the_slabs(opened: tuple[Database, dict[str, Any]]) -> None:
     )
     wanted = [(s["slab"], s["read_only"], s["messages"]) for s in expected["slabs"]]
     assert found == wanted
+
+
+def test_layouts_of_generations(tmp_path: Path) -> None:
+    """Opens what make_golden_layouts.py wrote, and begins the next generations."""
+    wanted = [(tuple(s["slab"]), s["layout"]) for s in manifest_of("v1")["layouts"]["slabs"]]
+    assert {layout for _, layout in wanted} == {"columnar", "skipstream"}
+
+    def found(db: Database) -> list[tuple[tuple[int, str, int], str]]:
+        slabs = db.slabs()
+        return sorted(((s.shard, s.retention_class, s.generation), s.layout) for s in slabs)
+
+    path = unpacked("v1", "layouts", tmp_path)
+    with topicdb.open(path, mode="r") as db:
+        assert found(db) == wanted
+        assert {name: one.layout for name, one in db.retention.items()} == {
+            "alarm/#": "skipstream",
+            "$SYS/#": None,
+            "#": None,
+        }
+    with topicdb.open(path, maintenance_interval=None) as db:
+        db.rotate()
+        last = {slab[:2]: layout for slab, layout in found(db)}
+        assert {layout for slab, layout in last.items() if slab[1] == "alarm/#"} == {"skipstream"}
+        assert {layout for slab, layout in last.items() if slab[1] == "#"} == {"columnar"}
+    assert topicdb.verify(path, deep=True).ok
 
 
 def test_scans(opened: tuple[Database, dict[str, Any]]) -> None:

@@ -227,44 +227,67 @@ class TestChanges:
 
 
 @dataclass
+class Generation:
+    layout: Layout
+    rows: list[Row] = field(default_factory=list)
+    written: bool = False
+    kept: bool = False
+    """Whether a merge has made it."""
+
+    @property
+    def overwrites(self) -> bool:
+        return self.layout == "skipstream"
+
+
+@dataclass
 class Model:
-    """A model of what is stored: the messages kept so far, and those of the current generation."""
+    """A model of what is stored: generations, of which the last one is current."""
 
     keep_last: int
-    overwrites: bool
-    kept: list[Row] = field(default_factory=list)
-    current: list[Row] = field(default_factory=list)
+    generations: list[Generation]
 
     def append(self, new: list[Row]) -> None:
-        if self.overwrites:
+        current = self.generations[-1]
+        if current.overwrites:
             places = {row[:2] for row in new}
-            for part in (self.kept, self.current):
-                part[:] = [row for row in part if row[:2] not in places]
+            for generation in self.generations:
+                if generation.overwrites:
+                    rows = generation.rows
+                    rows[:] = [row for row in rows if row[:2] not in places]
             new = list({row[:2]: row for row in new}.values())
-        self.current += new
+        current.rows += new
+        current.written = True
 
     def delete(self, topic: str, start: int, end: int) -> None:
-        for part in (self.kept, self.current):
-            part[:] = [row for row in part if row[0] != topic or not start <= row[1] < end]
+        for generation in self.generations:
+            rows = generation.rows
+            rows[:] = [row for row in rows if row[0] != topic or not start <= row[1] < end]
+
+    def rotate(self, layout: Layout) -> None:
+        self.generations.append(Generation(layout))
 
     def maintain(self) -> None:
-        if not self.current:
+        """Ends the current generation if it has messages, and merges those that have ended."""
+        if self.generations[-1].written:
+            self.rotate(self.generations[-1].layout)
+        *ended, current = self.generations
+        if all(generation.kept for generation in ended):
             return
         by_topic: dict[str, list[Row]] = defaultdict(list)
-        for row in self.kept + self.current:  # in the order of commits
-            if self.overwrites:
-                others = by_topic[row[0]]
-                by_topic[row[0]] = [other for other in others if other[1] != row[1]]
-            by_topic[row[0]].append(row)
-        self.kept = [
+        for generation in ended:
+            for row in generation.rows:  # in the order of commits
+                by_topic[row[0]].append(row)
+        kept = [
             row
             for topic_rows in by_topic.values()
             for row in sorted(topic_rows, key=lambda row: row[1])[-self.keep_last :]
         ]
-        self.current = []
+        overwrites = all(generation.overwrites for generation in ended)
+        merged = Generation("skipstream" if overwrites else "columnar", kept, kept=True)
+        self.generations = [merged, current] if kept else [current]
 
     def rows(self) -> list[Row]:
-        return sorted(self.kept + self.current)
+        return sorted(row for generation in self.generations for row in generation.rows)
 
 
 def random_rows(rng: random.Random, count: Iterator[int]) -> list[Row]:
@@ -275,16 +298,17 @@ def random_rows(rng: random.Random, count: Iterator[int]) -> list[Row]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_as_the_model(db_path: Path, layout: Layout, seed: int) -> None:
+def test_as_the_model(db_path: Path, layouts: tuple[Layout, ...], seed: int) -> None:
     rng = random.Random(seed)
     clock = Clock()
     count = iter(range(1_000_000))
-    model = Model(rng.choice([1, 2, 5]), overwrites=layout == "skipstream")
+    layout = rng.choice(layouts)
+    model = Model(rng.choice([1, 2, 5]), [Generation(layout)])
     retention = {"#": Retention(keep_last=model.keep_last, rotate="1h")}
     options: dict[str, Any] = {"layout": layout, "seal_bytes": rng.choice([500, 8 << 20])}
     db = opened(db_path, retention, **options)
     for _ in range(60):
-        match rng.randrange(6):
+        match rng.randrange(7):
             case 0 | 1 | 2:
                 new = random_rows(rng, count)
                 db.append(new)
@@ -299,6 +323,10 @@ def test_as_the_model(db_path: Path, layout: Layout, seed: int) -> None:
             case 5:
                 db.close()
                 db = opened(db_path, **options)
+            case 6:
+                layout = rng.choice(layouts)
+                db.rotate(layout=layout)
+                model.rotate(layout)
         assert rows(db) == model.rows()
     assert db.verify(deep=True).ok
     db.close()

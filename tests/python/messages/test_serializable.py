@@ -231,13 +231,14 @@ class Transactions(RuleBasedStateMachine):
         assert receipt.count == len(found)
         self.model.apply([keys])
 
-    @rule(what=st.sampled_from(["rotate", "drop", "flush", "restart"]))
+    @rule(what=st.sampled_from(["drop", "flush", "restart"]))
     def administrate(self, what: str) -> None:
         getattr(self, what)()
 
-    def rotate(self) -> None:
-        self.db.rotate()
-        self.model.rotate()
+    @rule(layout=st.none() | st.sampled_from(LAYOUTS))
+    def rotate(self, layout: Layout | None) -> None:
+        self.db.rotate(layout=layout)
+        self.model.rotate(keeps_all=None if layout is None else layout == "columnar")
 
     def drop(self) -> None:
         if len(self.model.state.generations) > 1:

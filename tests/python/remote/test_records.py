@@ -35,7 +35,11 @@ TRAVELS: list[tuple[Any, str]] = [
     (Receipt({0: 7}, 1, "os"), '{"tuple":[{"dict":[[0,7]]},1,"os",false]}'),
     (CommitSpan(7, 1, 20), '{"tuple":[7,1,20]}'),
     (Applied(0, "s", 1, 2, 3, 4, 5, 6), '{"tuple":[0,"s",1,2,3,4,5,6]}'),
-    (RetentionClass("a/#", 1, 2, 3, 4), '{"tuple":["a/#",1,2,3,4]}'),
+    (RetentionClass("a/#", 1, 2, 3, 4, None), '{"tuple":["a/#",1,2,3,4,null]}'),
+    (
+        RetentionClass("b/#", 0, 0, 0, 0, "skipstream"),
+        '{"tuple":["b/#",0,0,0,0,"skipstream"]}',
+    ),
     (StructureUsage("#", "a/+", 1, 2, 3), '{"tuple":["#","a/+",1,2,3]}'),
     (TrimCount([], 3), '{"tuple":[[],3]}'),
     (Maintained(1, [], 2), '{"tuple":[1,[],2]}'),
@@ -114,9 +118,11 @@ def test_the_extension_takes_only_the_classes(db: topicdb.Database) -> None:
         with pytest.raises(TypeError, match="retention: expected a sequence of RetentionClass"):
             untyped.set_retention(wrong)
     with pytest.raises(TypeError, match="keep_last: str is of the wrong type"):
-        untyped.set_retention([RetentionClass("#", 0, 0, 0, "1")])  # type: ignore[arg-type]
+        untyped.set_retention([RetentionClass("#", 0, 0, 0, "1", None)])  # type: ignore[arg-type]
+    with pytest.raises(topicdb.SchemaError, match="layout: expected 'columnar' or 'skipstream'"):
+        untyped.set_retention([RetentionClass("#", 0, 0, 0, 1, "rows")])
     with pytest.raises(TypeError, match="slices: expected a sequence of Slice"):
-        untyped.scan_slices(None, [(0, "#", 0, 0, 1, None, None, 1, 1)])
+        untyped.scan_slices(None, [(0, "#", 0, 0, 1, None, None, 1, 1, "columnar")])
 
 
 def test_a_delivery_has_names(db_path: Path) -> None:

@@ -36,6 +36,13 @@ from topicdb.lifecycle.retention import (
 )
 
 
+class LayoutChoice(str, Enum):
+    """The values of ``layout`` of ``Database.rotate``."""
+
+    COLUMNAR = "columnar"
+    SKIPSTREAM = "skipstream"
+
+
 class Grouping(str, Enum):
     """The values of ``by`` of ``Database.usage``."""
 
@@ -51,7 +58,7 @@ def retention(
         typer.Option(
             metavar="FILTER=LIMITS",
             help="A class: 'alarm/#=365d', 'debug/#=1h,10GiB,rotate:10m', 'status/#=1d,last:5' or "
-            "'state/#=keep'. Ages and sizes have units. Repeat "
+            "'state/#=keep,layout:skipstream'. Ages and sizes have units. Repeat "
             "it for each, in the order they are tried: these replace all.",
         ),
     ] = None,
@@ -190,6 +197,13 @@ def rotate(
     retention_class: Annotated[
         str | None, typer.Option("--class", metavar="FILTER", help="Only this retention class.")
     ] = None,
+    layout: Annotated[
+        LayoutChoice | None,
+        typer.Option(
+            help="How the new generations are stored; by default as the class says, or else as the "
+            "ones before. Older generations stay as they are."
+        ),
+    ] = None,
     reset_clock: Annotated[
         bool,
         typer.Option(
@@ -201,7 +215,11 @@ def rotate(
 ) -> None:
     """Start new generations; what is stored so far becomes read-only."""
     with writing(path) as database:
-        database.rotate(retention_class, reset_clock=reset_clock)
+        database.rotate(
+            retention_class,
+            layout=None if layout is None else layout.value,
+            reset_clock=reset_clock,
+        )
         current = [
             slab
             for slab in database.slabs()
@@ -209,7 +227,7 @@ def rotate(
         ]
     for slab in current:
         name = printable(slab.retention_class)
-        print(f"shard {slab.shard}, class {name}: generation {slab.generation}")
+        print(f"shard {slab.shard}, class {name}: generation {slab.generation}, {slab.layout}")
 
 
 def writing(path: str) -> topicdb.Database:
@@ -265,17 +283,21 @@ def _retention_json(filter: str, one: Retention) -> dict[str, Any]:
         "bytes": one.bytes,
         "rotate_us": _age_us(one.rotate),
         "keep_last": one.keep_last,
+        "layout": one.layout,
     }
 
 
 def _retention_table(classes: Mapping[str, Retention]) -> Table:
-    rows = table("class", "age>", "bytes>", "keep last>", "rotates after>")
+    has_layout = any(one.layout is not None for one in classes.values())
+    layout = ["layout"] if has_layout else []
+    rows = table("class", "age>", "bytes>", "keep last>", "rotates after>", *layout)
     for name, one in classes.items():
         size = "-" if one.bytes is None else f"{planning.size_bytes(one.bytes):,}"
         last = "-" if one.keep_last is None else f"{one.keep_last:,}"
         has_only_last = one.keep_last and one.age is None and one.bytes is None
         age = "-" if has_only_last else age_text(_age_us(one.age))
-        rows.add_row(printable(name), age, size, last, _rotation_text(one))
+        layout = [one.layout or "-"] if has_layout else []
+        rows.add_row(printable(name), age, size, last, _rotation_text(one), *layout)
     return rows
 
 

@@ -95,8 +95,8 @@ def ingest(source: Source, target: Target, batch_rows: int, *, skip_bad: bool) -
         with topicdb.open(target.path, durability=target.durability, **target.schema) as database:
             # A pipe may well send the same messages again. In the layout skipstream a message
             # replaces one of the same topic and timestamp: storing a file again brings its own
-            # messages back.
-            knows = _is_file(file) and database.schema["layout"] == "columnar"
+            # messages back. Where other messages would be stored twice, nothing is.
+            knows = _is_file(file) and _keeps_all(database)
             repeat = target.repeat or not knows
             batches = Batches(database, batch_rows, repeat=repeat, raw=target.raw)
             with Meter(lines.total_bytes) as meter:
@@ -121,6 +121,11 @@ def _input(name: str) -> Iterator[BinaryIO]:
     else:
         with open(name, "rb", buffering=0) as file:
             yield cast(BinaryIO, file)
+
+
+def _keeps_all(database: topicdb.Database) -> bool:
+    """Returns whether some messages go to generations that keep one that is stored again."""
+    return any(slab.layout == "columnar" for slab in database.slabs() if not slab.read_only)
 
 
 def _is_file(file: BinaryIO) -> bool:

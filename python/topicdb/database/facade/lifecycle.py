@@ -16,6 +16,7 @@ from topicdb.lifecycle import retention as lifecycle
 from topicdb.lifecycle.quota import Quota, TrimPart
 from topicdb.lifecycle.retention import (
     Forecast,
+    LayoutName,
     Maintained,
     Retention,
     RetentionLike,
@@ -41,7 +42,8 @@ class Lifecycle:
 
         Messages stay in the class in which they were stored, under its new limits. If that class is
         not among the new ones, it keeps its messages as long as any class that their topics may
-        belong to now.
+        belong to now. A class that names a ``layout`` begins a generation of that layout at once,
+        unless its current one has it.
 
         Returns what the next maintenance will rotate and drop because of age, bytes or
         ``keep_last``, judged by the files as they are now: nothing has been dropped yet.
@@ -87,17 +89,30 @@ class Lifecycle:
         """
         return quotas.set_quota(self._core, quota_bytes, quota_trim, dry_run=dry_run)
 
-    def rotate(self, retention_class: str | None = None, *, reset_clock: bool = False) -> None:
+    def rotate(
+        self,
+        retention_class: str | None = None,
+        *,
+        layout: LayoutName | None = None,
+        reset_clock: bool = False,
+    ) -> None:
         """Starts a new generation in every shard, of one retention class or of all (None).
 
         The generation that was current is read-only from then on.
+
+        ``layout``: how the new generation is stored, ``"columnar"`` or ``"skipstream"``. Older
+        generations keep theirs, and are read as before. None: what ``Retention.layout`` of the
+        class says, or else as the generation before. Raises SchemaError for a layout that the
+        database cannot have: with ``timestamp_bytes=0`` that is ``"columnar"``.
 
         ``reset_clock``: timestamps that are assigned (None) continue from what the clock shows,
         even if later ones were assigned before, when the clock was wrong (``stats()``:
         ``clock_ahead``). Otherwise each timestamp stays later than the one before. Raises
         ValueError together with a class, since a shard has one clock for all classes.
         """
-        self._core.rotate(retention_class, reset_clock)
+        if layout is not None and not isinstance(layout, str):
+            raise wrong_type("layout", "str", layout)
+        self._core.rotate(retention_class, reset_clock, layout)
 
     def slabs(self) -> list[Slab]:
         """Returns every slab (shard, class, generation) with its times, sizes and counts."""

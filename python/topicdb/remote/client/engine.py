@@ -71,11 +71,7 @@ class RemoteEngine:
         return self.connection.closed
 
     def missing_shards(self, filters: Filters) -> dict[int, str]:
-        return self._call(Engine.missing_shards, filters) if self._knows_of_missing() else {}
-
-    def _knows_of_missing(self) -> bool:
-        """Returns False for a server of an earlier version, which has all shards or none."""
-        return "missing_shards" in self.connection.hello
+        return self._call(Engine.missing_shards, filters)
 
     def partial(self) -> RemoteEngine:
         return RemoteEngine(self.connection, is_partial=True)
@@ -179,7 +175,7 @@ class RemoteEngine:
         number, serials = lease.call(self._named("tail"), _list(filters), after, until, list(given))
         tail = RemoteTail(lease, number, serials, missing)
         if until:
-            shards = tail.shards() if self._knows_of_missing() else range(self._schema["shards"])
+            shards = tail.shards()
             if all(shard in until for shard in shards):
                 tail.end_at({shard: until[shard] for shard in shards})
         return tail
@@ -201,9 +197,8 @@ class RemoteEngine:
     ) -> RemoteSubscription:
         missing = self._left_out(filters)
         lease = self.connection.lease()
-        plain = None if places is None else {shard: tuple(place) for shard, place in places.items()}
         options = start_us, window, window_bytes, part, dict(counted), list(given)
-        number = lease.call(self._named("subscribe"), _list(filters), plain, *options)
+        number = lease.call(self._named("subscribe"), _list(filters), _plain(places), *options)
         return RemoteSubscription(lease, number, missing)
 
     def check_log(
@@ -213,8 +208,7 @@ class RemoteEngine:
         start_us: int,
         given: Sequence[Iterator] = (),
     ) -> None:
-        plain = None if places is None else {shard: tuple(place) for shard, place in places.items()}
-        self._call(Engine.check_log, _list(filters), plain, start_us, list(given))
+        self._call(Engine.check_log, _list(filters), _plain(places), start_us, list(given))
 
     def places_at(self, filters: Sequence[str] | None, start_us: int) -> dict[int, RowPlace]:
         return self._call(Engine.places_at, _list(filters), start_us)
@@ -260,8 +254,10 @@ class RemoteEngine:
     ) -> list[Dropped]:
         return self._call(Engine.set_quota, quota_bytes, quota_trim, dry_run)
 
-    def rotate(self, retention_class: str | None, resets_clock: bool = False) -> None:
-        self._call(Engine.rotate, retention_class, resets_clock)
+    def rotate(
+        self, retention_class: str | None, resets_clock: bool = False, layout: str | None = None
+    ) -> None:
+        self._call(Engine.rotate, retention_class, resets_clock, layout)
 
     def jobs(self) -> list[Applied]:
         return self._call(Engine.jobs)
@@ -333,6 +329,13 @@ class RemoteEngine:
         lacks one.
         """
         return self.missing_shards(filters) if self._is_partial else {}
+
+
+def _plain(places: dict[int, RowPlace] | None) -> dict[int, RowPlace] | None:
+    """Returns places as plain tuples, which is how they travel."""
+    if places is None:
+        return None
+    return {shard: (serial, row) for shard, (serial, row) in places.items()}
 
 
 def _list(filters: Sequence[str] | None) -> list[str] | None:

@@ -169,6 +169,32 @@ def across_generations(lab: Lab) -> None:
     expect.equal(_drain(_tail(lab)), [b"2"], "the log without the old generation")
 
 
+@promise("log", "subscriptions", "generations")
+def nothing_is_passed_by_silently(lab: Lab) -> None:
+    """A tail that comes to a generation without a log gives what is before it, and then raises
+    SchemaError; check_log() raises it for whoever would begin there."""
+    topic = lab.topic_in(0)
+    lab.append((topic, 1, b"1"))
+    lab.engine.check_log([topic], {}, 0)  # all is in a log
+    lab.engine.check_log([topic], None, 0)
+    try:
+        lab.engine.rotate(None, False, "skipstream")
+    except _core.SchemaError:
+        return  # all generations of this engine have one
+    lab.append((topic, 2, b"2"))
+    with expect.raises(_core.SchemaError, "check_log() from now on"):
+        lab.engine.check_log([topic], None, 0)
+    with expect.raises(_core.SchemaError, "a tail that begins there"):
+        _tail(lab, [topic], lab.serials())
+    lab.engine.check_log([topic], {}, 0)
+    tail = _tail(lab, [topic])
+    batch = tail.next_batch(*LIMITS, 0)
+    expect.equal(None if batch is None else batch.values, [b"1"], "what is before it")
+    with expect.raises(_core.SchemaError, "the tail when it comes there"):
+        tail.next_batch(*LIMITS, 0)
+    tail.close()
+
+
 @promise("log")
 def closing_ends_a_wait(lab: Lab) -> None:
     """A call that waits raises ClosedError when another thread closes the tail."""

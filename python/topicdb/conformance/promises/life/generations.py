@@ -85,6 +85,30 @@ def the_current_one_stays(lab: Lab) -> None:
             lab.engine.rotate(slab.retention_class, True)
 
 
+@promise("generations")
+def each_has_its_layout(lab: Lab) -> None:
+    """rotate() with a layout begins a generation of it, and older ones keep theirs; a layout that
+    the engine cannot have is a SchemaError, which changes nothing."""
+    topic = lab.topic_in(0)
+    lab.append((topic, 1, b"old"))
+    first = lab.engine.schema["layout"]
+    other = "skipstream" if first != "skipstream" else "columnar"
+    with lab.nothing_changes("rotate"), expect.raises(_core.SchemaError, "the layout 'rows'"):
+        lab.engine.rotate(None, False, "rows")
+    before = len(lab.engine.slabs())
+    try:
+        lab.engine.rotate(None, False, other)
+    except _core.SchemaError:
+        expect.equal(len(lab.engine.slabs()), before, "how many slabs there are")
+        return
+    lab.append((topic, 1, b"new"), (topic, 1, b"newer"))
+    old, new = _slab(lab, 0, read_only=True), _slab(lab, 0, read_only=False)
+    expect.equal((old.layout, new.layout), (first, other), "the layouts")
+    kept = [b"newer"] if other == "skipstream" else [b"new", b"newer"]
+    wanted = [(topic, 1, value) for value in [b"old", *kept]]
+    expect.equal(lab.messages(topic), wanted, "what is stored")
+
+
 @promise("generations", "persistence")
 def generations_are_kept(lab: Lab) -> None:
     """Generations, and that one was dropped, are kept when the engine is opened again."""

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "store/catalog/family_names.h"
 #include "store/database/database_parts.h"
 #include "test_directory.h"
 
