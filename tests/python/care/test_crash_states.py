@@ -1,6 +1,6 @@
 """Simulated crashes: every state that a crash may leave keeps the promises (tests/crash/README.md).
 
-``TOPICDB_CRASH_STATES`` sets how many states are checked (default 2,500; the long tests check
+``TOPICDB_CRASH_STATES`` sets how many states are checked (default 1,500; the long tests check
 10,500, ``make crash-states`` 1,000,000), ``TOPICDB_CRASH_SEED`` the seed of what the programs do.
 """
 
@@ -19,7 +19,7 @@ from crash.runner import Report, simulate
 from crash.states import DEATH, OTHER_KINDS, Plan, Stage
 from crash.trace import Kind, Operation, read_trace
 
-STATES = int(os.environ.get("TOPICDB_CRASH_STATES", "2500"))
+STATES = int(os.environ.get("TOPICDB_CRASH_STATES", "1500"))
 STATES_LONG = 10_500
 SEED = int(os.environ.get("TOPICDB_CRASH_SEED", "1"))
 STATES_OF_A_TOY = 900
