@@ -43,16 +43,13 @@ Result<std::shared_ptr<const Batch>> TailImpl::Next(
     const PageLimits& limits, std::optional<std::chrono::microseconds> timeout,
     const InterruptCheck& interrupted) {
   std::shared_ptr<const Batch> batch;
-  const auto look = [&]() -> Result<bool> {
-    TOPICDB_ASSIGN_OR_RETURN(batch, Poll(limits, interrupted));
-    return batch != nullptr || IsDone();
-  };
+  const auto look = [&] { return Poll(limits, interrupted, &batch); };
   TOPICDB_RETURN_IF_ERROR(LookUntil(database_, timeout, interrupted, look));
   return batch;
 }
 
-Result<std::shared_ptr<const Batch>> TailImpl::Poll(const PageLimits& limits,
-                                                    const InterruptCheck& interrupted) {
+Result<bool> TailImpl::Poll(const PageLimits& limits, const InterruptCheck& interrupted,
+                            std::shared_ptr<const Batch>* found) {
   TOPICDB_ENTER(database_);
   std::vector<std::shared_ptr<Shard>> shards = database_->shards().All();
   std::erase_if(shards, [this](const auto& shard) { return !shards_.contains(shard->index()); });
@@ -68,9 +65,10 @@ Result<std::shared_ptr<const Batch>> TailImpl::Poll(const PageLimits& limits,
     serial = std::max(serial, cursor.place().serial.Previous());
     if (batch->empty()) continue;
     next_shard_ = static_cast<std::uint32_t>((next_shard_ + i + 1) % shards.size());
-    return std::shared_ptr<const Batch>(std::move(batch));
+    *found = std::move(batch);
+    return true;
   }
-  return std::shared_ptr<const Batch>();
+  return IsDone();
 }
 
 LogCursor& TailImpl::CursorOf(std::uint32_t shard) {
@@ -87,7 +85,6 @@ LogCursor& TailImpl::CursorOf(std::uint32_t shard) {
 Serial TailImpl::UntilOf(std::uint32_t shard) const { return SerialOf(until_, shard, kLastSerial); }
 
 bool TailImpl::IsDone() const {
-  const MutexLock lock(mutex_);
   for (const auto& [shard, cursor] : cursors_) {
     if (!until_.contains(shard) || serials_.at(shard) < UntilOf(shard)) return false;
   }

@@ -38,17 +38,18 @@ class TailImpl : public ViewHolder {
   bool Forked() const { return database_->fork_guard().Forked(); }
 
  private:
-  // Returns the messages that there are now, or nullptr if there are none.
-  Result<std::shared_ptr<const Batch>> Poll(const PageLimits& limits,
-                                            const InterruptCheck& interrupted)
-      TOPICDB_EXCLUDES(mutex_);
+  // Puts the messages that there are now into `found`. Returns whether a caller has to wait no
+  // longer: there are some, or the tail has come to its end. Both are one step: Close, which
+  // another thread may call at any time, must not look like the end of a tail.
+  Result<bool> Poll(const PageLimits& limits, const InterruptCheck& interrupted,
+                    std::shared_ptr<const Batch>* found) TOPICDB_EXCLUDES(mutex_);
   // Returns the last commit of a shard that the tail wants.
   Serial UntilOf(std::uint32_t shard) const;
   // Returns the cursor of a shard. Makes it if there is none.
   LogCursor& CursorOf(std::uint32_t shard) TOPICDB_REQUIRES(mutex_);
   // Returns whether the tail has come to the last commit that it wants in each shard that it reads.
   // REQUIRES (IsDone): Poll has found no message, and so has looked at all of these
-  bool IsDone() const TOPICDB_EXCLUDES(mutex_);
+  bool IsDone() const TOPICDB_REQUIRES(mutex_);
 
   const std::shared_ptr<DatabaseImpl> database_;
   const std::vector<Filter> filters_;

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "test_directory.h"
@@ -61,6 +63,30 @@ TEST(Tail, WhatAnInterruptedReadHadFoundComesAgain) {
 std::size_t CountOf(Tail& tail) {
   const auto batch = tail.Next({100, 1 << 20}, 0ms, nullptr).value();
   return batch == nullptr ? 0 : batch->size();
+}
+
+// Close may come between the look for messages and the look whether the tail is at its end. A
+// commit that does not match makes the tail look just then.
+TEST(Tail, ACloseIsNotTakenForItsEnd) {
+  const TestDirectory directory;
+  const auto database = Database::Open(directory / "db", {}).value();
+  const std::vector<Filter> filters{Filter::Parse("wanted/#").value()};
+  const std::vector<MessageView> other{{"other", 1, "value"}};
+  for (int round = 0; round < 2'000; ++round) {
+    const auto tail = database->NewTail(filters, {}).value();
+    std::atomic<bool> waits = false;
+    std::thread waiting([&] {
+      const auto batch = tail->Next({1'000, 1 << 20}, {}, [&] {
+        waits = true;
+        return false;
+      });
+      EXPECT_EQ(batch.status().code(), Code::kClosed) << round;
+    });
+    while (!waits) std::this_thread::yield();
+    EXPECT_TRUE(database->Append(other).ok());
+    tail->Close();
+    waiting.join();
+  }
 }
 
 TEST(Tail, GoesOnWithoutWhatWasRemovedMeanwhile) {
