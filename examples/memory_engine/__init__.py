@@ -1,7 +1,7 @@
 """An engine for TopicDB in plain Python: messages in dicts, and optionally a journal in a file.
 
-It shows what a third party has to write (docs/engines.md), and that nothing of TopicDB's own
-storage is needed for it. It is meant to be read; every read looks at all messages.
+It shows what a third party has to write (docs/internals/engines.md), and that nothing of TopicDB's
+own storage is needed for it. It is meant to be read; every read looks at all messages.
 
     python -m topicdb.conformance examples.memory_engine:open_memory
     python -m topicdb.conformance examples.memory_engine:open_journal

@@ -2,7 +2,7 @@
 
 The extension converts, releases the GIL, calls the core and maps errors; it has no policy. Times
 here are always integers: microseconds since 1970-01-01 UTC. ``None`` means "no bound". Methods that
-``topicdb.engine`` declares, too, are documented there, errors in docs/errors.md.
+``topicdb.engine`` declares, too, are documented there, errors in docs/reference/errors.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence

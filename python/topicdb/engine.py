@@ -1,7 +1,7 @@
 """The contract between ``topicdb.Database`` and the engine that it is built on.
 
 ``_core.Database`` fulfils it in this process, ``remote.client.engine.RemoteEngine`` by calls of a
-server; a third party may fulfil it, too (docs/engines.md).
+server; a third party may fulfil it, too (docs/internals/engines.md).
 All times are integers: microseconds since 1970-01-01 UTC. A bound of None means "no bound".
 """
 
@@ -147,8 +147,9 @@ class Engine(Protocol):
     A server offers it to clients by ``topicdb.remote``. Methods that are marked with ``served``
     travel unchanged; each of the others has a call of its own there.
 
-    docs/engines.md says what each method promises, and ``topicdb.conformance`` checks it. An engine
-    that lacks something has an attribute ``lacks``, a frozenset of ``topicdb.engines.Feature``.
+    docs/internals/engines.md says what each method promises; ``topicdb.conformance`` checks it.
+    An engine that lacks something has an attribute ``lacks``, a frozenset of
+    ``topicdb.engines.Feature``.
     """
 
     @property

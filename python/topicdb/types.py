@@ -52,7 +52,7 @@ class Message(NamedTuple):
 
 
 class Properties(NamedTuple):
-    """How a message was published, and its MQTT 5 properties; docs/properties.md.
+    """How a message was published, and its MQTT 5 properties; docs/concepts/properties.md.
 
     A field is None or empty if its value is not known. A message that was stored without properties
     has none of them.

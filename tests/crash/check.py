@@ -1,4 +1,4 @@
-"""Checks whether a database keeps its promises after a crash (docs/durability.md).
+"""Checks whether a database keeps its promises after a crash (docs/concepts/durability.md).
 
 The tags tell which commits each shard has. A shard must have all commits that were promised, none
 that had not begun, and no gaps; and it must store exactly the messages that those commits leave.

@@ -1,4 +1,4 @@
-"""Dropping a database as a program for the simulator, and its checks (docs/databases.md)."""
+"""Drops a database, as a program for the simulator, and checks it; docs/concepts/databases.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The buffer queue as a program for the simulator, and its checks (docs/queue.md)."""
+"""The buffer queue as a program for the simulator, and its checks (docs/concepts/queue.md)."""
 
 from __future__ import annotations
 

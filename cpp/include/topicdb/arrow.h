@@ -19,9 +19,9 @@ namespace topicdb {
 
 // Writes the schema struct<topic: string, timestamp: timestamp[us, UTC], value: binary> to `out`.
 // None of these columns is nullable. With ValueForm::kProperties the schema also has the columns of
-// docs/properties.md, which are null where a message has no such property. If the messages leave
-// out missing shards, the metadata has their numbers: "topicdb.missing_shards", such as "1,3". The
-// caller must release `out`.
+// docs/concepts/properties.md, which are null where a message has no such property. If the messages
+// leave out missing shards, the metadata has their numbers: "topicdb.missing_shards", such as
+// "1,3". The caller must release `out`.
 void ExportSchema(ArrowSchema* out, ValueForm form = ValueForm::kStored,
                   const MissingReasons& missing = {});
 // Writes an array of structs to `out`, with a column for topic, timestamp and value. The columns

@@ -1,5 +1,5 @@
 // Values with MQTT properties: how one value stores a message with its properties, and what readers
-// see of such values. docs/properties.md tells why; docs/format.md draws the bytes.
+// see of such values. docs/concepts/properties.md tells why; docs/internals/format.md draws them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Jobs: many processes stage messages at the same time, and one commit makes all of them part of
-// the database, or none. Made for systems such as Spark; docs/jobs.md has the protocol.
+// the database, or none. Made for systems such as Spark; docs/concepts/jobs.md has the protocol.
 //
 // A job has a name. Its tasks stage messages (StagedWriter) in files beside the shards, without
 // opening or locking a shard. CommitJob then writes an *intent*. Once that file has its name, the

@@ -14,8 +14,8 @@
 
 namespace topicdb {
 
-// The newest version of the format on disk, which docs/format.md describes. A reader refuses a
-// larger number. A database has the smallest version that its schema needs.
+// The newest version of the format on disk, which docs/internals/format.md describes. A reader
+// refuses a larger number. A database has the smallest version that its schema needs.
 inline constexpr std::uint16_t kFormatVersion = 2;
 
 // What a commit survives. DO NOT CHANGE THESE VALUES: bindings and files use them.

@@ -10,7 +10,7 @@ namespace topicdb {
 
 namespace {
 
-// docs/format.md, "Digest". It stands before a key, where the size of a topic would stand
+// docs/internals/format.md, "Digest". It stands before a key, where the size of a topic would stand
 // otherwise.
 constexpr std::uint64_t kKeyMark = ~std::uint64_t{0};
 

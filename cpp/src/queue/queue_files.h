@@ -1,4 +1,4 @@
-// The files that a queue keeps beside its segments. docs/format.md draws them.
+// The files that a queue keeps beside its segments. docs/internals/format.md draws them.
 #pragma once
 
 #include <cstdint>

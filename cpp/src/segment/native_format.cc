@@ -1,4 +1,4 @@
-// TopicDB's own segment files. docs/format.md draws the bytes.
+// TopicDB's own segment files. docs/internals/format.md draws the bytes.
 #include <algorithm>
 
 #include "base/bytes/coding.h"

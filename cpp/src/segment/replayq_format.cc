@@ -1,6 +1,6 @@
 // Segment files of EMQX's replayq 0.5 (github.com/emqx/replayq), as its source defines them.
-// docs/format.md draws the bytes. Numbers are big-endian. There is no header and no footer, and
-// items are counted, not numbered.
+// docs/internals/format.md draws the bytes. Numbers are big-endian. There is no header and no
+// footer, and items are counted, not numbered.
 #include <algorithm>
 
 #include "base/bytes/coding.h"

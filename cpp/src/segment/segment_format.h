@@ -1,7 +1,7 @@
 // The formats of segment files. There are two: TopicDB's own, and that of EMQX's replayq.
 //
-// A segment file holds items in frames, in the order of their sequence numbers. docs/format.md
-// draws the bytes.
+// A segment file holds items in frames, in the order of their sequence numbers.
+// docs/internals/format.md draws the bytes.
 #pragma once
 
 #include <array>

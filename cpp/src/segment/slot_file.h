@@ -1,5 +1,5 @@
 // A small record on disk that is often replaced in place. Its two slots are written in turn, so
-// that one of them is whole whatever happens. docs/format.md draws the file.
+// that one of them is whole whatever happens. docs/internals/format.md draws the file.
 #pragma once
 
 #include <array>

@@ -6,7 +6,7 @@
 #include "base/bytes/coding.h"
 #include "topicdb/topic.h"
 
-// docs/format.md, "Streams, iterators, and scans in steps".
+// docs/internals/format.md, "Streams, iterators, and scans in steps".
 namespace topicdb {
 
 namespace {

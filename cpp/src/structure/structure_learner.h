@@ -1,5 +1,5 @@
 // Learns structures for a new generation from topics of the generation that was closed.
-// docs/structures.md says how it decides, and why.
+// docs/internals/structures.md says how it decides, and why.
 #pragma once
 
 #include <cstddef>

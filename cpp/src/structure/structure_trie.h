@@ -9,7 +9,7 @@
 // threshold says, it gets a '+' edge that all later words share. Edges are never removed, so a
 // topic never changes its stream.
 //
-// The adaptive algorithm adds (docs/structures.md):
+// The adaptive algorithm adds (docs/internals/structures.md):
 //
 // - The trie uses below a word what it has learned below its siblings. One sibling, the *exemplar*,
 //   stands for them. Where the exemplar has a '+' edge, a new word makes one at once.

@@ -1,4 +1,4 @@
-"""The bridge from an MQTT broker into a database; see docs/bridge.md."""
+"""The bridge from an MQTT broker into a database; see docs/reference/bridge.md."""
 
 from topicdb.bridge.bridge import Bridge, Status
 

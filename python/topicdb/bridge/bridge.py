@@ -85,7 +85,7 @@ class Bridge(Closing):
 
     The broker keeps a session for it, under the client id ``name``. So messages that are published
     while the bridge is away come when it is back. Messages of QoS 1 are stored at least once, of
-    QoS 2 once, even if the bridge is killed; docs/bridge.md says what a broker adds to that.
+    QoS 2 once, even if the bridge is killed; docs/reference/bridge.md says what a broker adds.
 
     Call ``run``, or ``start`` and ``stop``, or use it in ``with``. ``run`` connects again whenever
     the connection is lost. It does not close the database. Thread-safe.
@@ -145,7 +145,8 @@ class Bridge(Closing):
           ``site/<client>/rpm``. Where a topic has it, it goes before the user property.
         - ``deduplicate_by``: a user property that names the message. Of the last 100,000 names (in
           each shard) none is stored twice: for publishers that send again what a broker has lost.
-        - ``history``: filters of what clients may ask for at ``request_topic``; see docs/bridge.md.
+        - ``history``: filters of what clients may ask for at ``request_topic``:
+          docs/reference/bridge.md.
         - ``durability``: of each commit; None: the default of the database.
         - ``store_replays``: also stores what a replay has published (``topicdb.replay.broker``). By
           default such messages are left out, since they come from a database. MQTT 3.1.1 does not

@@ -1,6 +1,7 @@
-"""Checks whether an engine keeps the promises of ``topicdb.engine.Engine``; see docs/engines.md.
+"""Checks whether an engine keeps the promises of ``topicdb.engine.Engine``.
 
-It runs on its own, against any engine, and needs nothing but this package:
+docs/internals/engines.md lists them. It runs on its own, against any engine, and needs nothing but
+this package:
 
     python -m topicdb.conformance my_package.my_module:open_engine
 

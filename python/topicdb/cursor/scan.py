@@ -90,7 +90,8 @@ class Scan:
     def missing_shards(self) -> dict[int, str]:
         """The missing shards that a read leaves out now, by number, and why each is missing.
 
-        Only a scan that was made with ``partial=True`` leaves any out; see docs/partial.md.
+        Only a scan that was made with ``partial=True`` leaves any out:
+        docs/concepts/partial.md.
         """
         return self._missing()
 
@@ -132,9 +133,9 @@ class Scan:
         """Returns all messages as a pyarrow.Table.
 
         Its columns are topic, timestamp (µs, UTC) and value, and with ``properties=True`` also
-        those of docs/properties.md. If it leaves out missing shards, the metadata of its schema has
-        their numbers: ``b"topicdb.missing_shards"``, such as ``b"1,3"``. Needs the extra
-        ``topicdb[arrow]``.
+        those of docs/concepts/properties.md. If it leaves out missing shards, the metadata of its
+        schema has their numbers: ``b"topicdb.missing_shards"``, such as ``b"1,3"``. Needs the
+        extra ``topicdb[arrow]``.
         """
         import pyarrow as pa
 

@@ -20,7 +20,7 @@ from topicdb.follow.readers import OpenReaders
 class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Closing):
     """An open database: a directory of messages. Made by ``topicdb.open`` or ``topicdb.connect``.
 
-    ``over`` makes one of an engine that somebody else has written (docs/engines.md).
+    ``over`` makes one of an engine that somebody else has written (docs/internals/engines.md).
 
     Thread-safe. A forked child must not use it: it opens its own. Whoever opens the handle closes
     it, best by ``with``. After that its methods raise ClosedError, and so do its scans, tails,
@@ -44,8 +44,8 @@ class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Cl
     def over(engine: Engine, *, appends: AppendQueue | None = None) -> Database:
         """Puts this API over an engine that is open, which the database closes.
 
-        - ``engine``: fulfils ``topicdb.engine.Engine``; docs/engines.md says what that means, and
-          ``python -m topicdb.conformance`` checks it.
+        - ``engine``: fulfils ``topicdb.engine.Engine``; docs/internals/engines.md says what that
+          means, and ``python -m topicdb.conformance`` checks it.
         - ``appends``: stores the appends and commits for which nobody waits. None: a thread, which
           calls the engine for one after the other.
 

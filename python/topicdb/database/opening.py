@@ -79,7 +79,7 @@ def open(
         only_shards: opens these shards only; other processes may write the others.
         on_damage: ``"raise"`` refuses a database with a shard that is damaged or gone. ``"skip"``
             opens it without such shards, unless all are: ``Database.missing_shards`` names them,
-            and what needs one of them raises MissingShardError. See docs/partial.md.
+            and what needs one of them raises MissingShardError. See docs/concepts/partial.md.
         cache_bytes: memory for reads, shared by all shards (default 32 MiB).
         write_buffer_bytes: memory for written messages before they go to files, shared by all
             shards (default 64 MiB).

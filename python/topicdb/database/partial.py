@@ -1,6 +1,6 @@
 """Reads that leave out missing shards, and the warning in the log about them.
 
-docs/partial.md says what a missing shard is.
+docs/concepts/partial.md says what a missing shard is.
 """
 
 from __future__ import annotations

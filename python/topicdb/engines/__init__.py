@@ -1,6 +1,6 @@
 """What engines that are written in Python need: features, a base class, values, scans, appends.
 
-docs/engines.md says what an engine promises, and how a third party writes one.
+docs/internals/engines.md says what an engine promises, and how a third party writes one.
 ``topicdb.conformance`` checks the promises.
 """
 

@@ -145,8 +145,8 @@ def check_engine(engine: object) -> None:
     missing = [name for name in needed if not hasattr(engine, name)]
     if missing:
         raise TypeError(
-            f"engine: {type(engine).__name__} has no {', '.join(missing)}: docs/engines.md says "
-            "what an engine needs; topicdb.engines.EngineBase has some of it"
+            f"engine: {type(engine).__name__} has no {', '.join(missing)}: see "
+            "docs/internals/engines.md; topicdb.engines.EngineBase has some of it"
         )
 
 

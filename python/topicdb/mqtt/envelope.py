@@ -32,7 +32,7 @@ class Envelope(NamedTuple):
     received: int | None = None
 
     def encode(self) -> bytes:
-        """Returns the bytes to store, for ``append(raw=True)``; docs/format.md draws them.
+        """Returns the bytes to store, for ``append(raw=True)``: docs/internals/format.md.
 
         Raises ValueError if a number is negative, TypeError if a field has another type.
         """

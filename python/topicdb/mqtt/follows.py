@@ -31,7 +31,7 @@ class Follows(NamedTuple):
     stores_replays: bool = False
 
     def encode(self) -> bytes:
-        """Returns the bytes to store; docs/format.md draws them."""
+        """Returns the bytes to store; docs/internals/format.md draws them."""
         return json.dumps(self._asdict(), ensure_ascii=False, separators=(",", ":")).encode()
 
     @staticmethod

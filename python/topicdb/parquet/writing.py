@@ -65,7 +65,7 @@ class About:
 def message_schema(form: Form = "payload") -> pa.Schema:
     """Returns the columns topic string, timestamp timestamp[us, UTC] and value binary, never null.
 
-    With the form "properties" it also has the columns of docs/properties.md.
+    With the form "properties" it also has the columns of docs/concepts/properties.md.
     """
     return pa.schema(_core.arrow_schema(form))
 

@@ -4,9 +4,9 @@
     JSON               UTF-8; what JSON has no form for is an object with one key, the kind
     bytes              {"bytes": [offset, size]} counts from here
 
-docs/serve.md lists the kinds; ``records`` describes results with named fields. The messages of a
-scan do not travel in this form but as Arrow data. Those of an append are an IPC stream of Arrow,
-which is of the kind ``arrow``.
+docs/reference/serve.md lists the kinds; ``records`` describes results with named fields. The
+messages of a scan do not travel in this form but as Arrow data. Those of an append are an IPC
+stream of Arrow, which is of the kind ``arrow``.
 """
 
 from __future__ import annotations

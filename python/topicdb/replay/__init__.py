@@ -1,6 +1,6 @@
 """Replays stored messages to queues, topic endpoints and MQTT brokers.
 
-docs/replay.md and docs/replay_broker.md explain it.
+docs/concepts/replay.md and docs/reference/replay_broker.md explain it.
 
 >>> from topicdb import replay
 >>> log = replay.open(db)                                               # doctest: +SKIP

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class State(str, Enum):
-    """The state of the replay on an endpoint; docs/replay.md explains each.
+    """The state of the replay on an endpoint; docs/concepts/replay.md explains each.
 
     A replay goes from INITIALIZING through ACTIVE and PENDING_COMPLETE to COMPLETE. A replay that
     was cancelled leaves NONE. One that failed is FAILED until every client that was disconnected

@@ -73,8 +73,8 @@ def read_split(split: Split) -> Iterator[pa.RecordBatch]:
     """Returns the messages of a split as record batches, in a task, in no order.
 
     The columns are topic string, timestamp timestamp[us, UTC] and value binary, and those of
-    docs/properties.md if it was planned so. Raises NotFoundError, which names the slab, if one was
-    dropped since.
+    docs/concepts/properties.md if it was planned so. Raises NotFoundError, which names the slab,
+    if one was dropped since.
     """
     return map(to_arrow, _batches(split))
 
@@ -93,7 +93,7 @@ def read_dataframe(
 
     - ``filter``, ``start``, ``end``: as in ``Database.scan``.
     - ``tasks``: about how many; None: two for each core.
-    - ``properties``: adds a column for each MQTT property; see docs/properties.md.
+    - ``properties``: adds a column for each MQTT property; see docs/concepts/properties.md.
 
     The read is planned now, and runs when the DataFrame is used: it has the messages of now. The
     order of rows is not promised. Raises TopicError or NotFoundError at once.

@@ -70,7 +70,7 @@ TEST(NativeFormat, AHeaderOfAnotherVersionIsNotDamage) {
   EXPECT_NE(status.message().find("version 3"), std::string::npos) << status.message();
 }
 
-// As docs/format.md draws it.
+// As docs/internals/format.md draws it.
 TEST(NativeFormat, TheBytesOfAFrame) {
   const std::string frame = FramesOf({"ab", ""});
   ASSERT_EQ(frame.size(), kFrameHeader + 8);
@@ -189,7 +189,7 @@ std::string WeighedFramesOf(const Views& items, const std::vector<std::uint64_t>
   return out;
 }
 
-// As docs/format.md draws it.
+// As docs/internals/format.md draws it.
 TEST(NativeFormat, TheBytesOfAFrameWithWeights) {
   const std::string frame = WeighedFramesOf({"ab", ""}, {300, 0}, 5);
   ASSERT_EQ(frame.size(), kFrameHeader + 8);

@@ -24,7 +24,7 @@ STORED: dict[str, Any] = {
 
 
 def descriptor(path: Path) -> Path:
-    """Returns the file that makes a directory a database; docs/format.md draws it."""
+    """Returns the file that makes a directory a database; docs/internals/format.md draws it."""
     return path / "TOPICDB"
 
 

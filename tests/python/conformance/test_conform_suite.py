@@ -76,14 +76,14 @@ class TestTheContractIsKnown:
         assert set(FEATURES) == needed | set(asked)
 
     def test_the_page_documents_every_member(self) -> None:
-        page = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs" / "internals" / "engines.md").read_text(encoding="utf-8")
         documented = set(re.findall(r"`(\w+)(?:\([^`]*\))?`", page))
         missing = {
             f"{protocol.__name__}.{name}"
             for protocol in PROTOCOLS
             for name in members(protocol) - documented
         }
-        assert not missing, "docs/engines.md says nothing of these"
+        assert not missing, "docs/internals/engines.md says nothing of these"
         table = set(re.findall(r"^\| `(\w+)` \| (?:`|\u2013)", page, re.MULTILINE))
         assert set(FEATURES) <= table
 

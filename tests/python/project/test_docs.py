@@ -33,7 +33,7 @@ def example_of(page: str) -> str:
 
 PAGES = {
     str(path.relative_to(ROOT)): example
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if path.exists() and (example := example_of(path.read_text(encoding="utf-8")))
 }
 

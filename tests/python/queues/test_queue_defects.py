@@ -1,6 +1,6 @@
 """Tests that TopicDB's queue has no defects of replayq: damage, crashes, odd orders of calls.
 
-D1 to D12 are defects of replayq 0.5; docs/queue.md says what they are.
+D1 to D12 are defects of replayq 0.5; docs/concepts/queue.md says what they are.
 """
 
 from __future__ import annotations

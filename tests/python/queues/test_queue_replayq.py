@@ -1,6 +1,6 @@
 """Directories of EMQX's replayq are opened in place and written so that it can read them.
 
-The bytes are those of replayq 0.5, as in docs/format.md.
+The bytes are those of replayq 0.5, as in docs/internals/format.md.
 """
 
 from __future__ import annotations

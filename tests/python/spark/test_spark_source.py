@@ -363,7 +363,7 @@ def test_errors_reach_the_user(spark: SparkSession, path: str, tmp_path: Path) -
 
 
 def test_the_documentation_has_the_table() -> None:
-    text = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "spark.md").read_text(encoding="utf-8")
     assert options.markdown() in text
 
 

@@ -57,8 +57,8 @@ struct Stream {
 
   auto operator<=>(const Stream&) const = default;
 
-  // Returns the stored form, which has a checksum and which later versions can read. docs/format.md
-  // draws it.
+  // Returns the stored form, which has a checksum and which later versions can read.
+  // docs/internals/format.md draws it.
   std::string Encode() const;
   // Decodes a stored form. Returns kCorruption if the bytes are not one.
   static Result<Stream> Decode(std::string_view bytes);
@@ -101,8 +101,8 @@ struct Iterator {
 
   auto operator<=>(const Iterator&) const = default;
 
-  // Returns the stored form, which has a checksum and which later versions can read. docs/format.md
-  // draws it.
+  // Returns the stored form, which has a checksum and which later versions can read.
+  // docs/internals/format.md draws it.
   std::string Encode() const;
   // Decodes a stored form. Returns kCorruption if the bytes are not one.
   static Result<Iterator> Decode(std::string_view bytes);
@@ -150,8 +150,8 @@ struct ScanIterator {
   auto operator<=>(const ScanIterator&) const = default;
 
   bool at_end() const { return in_shard == shards.size(); }
-  // Returns the stored form, which has a checksum and which later versions can read. docs/format.md
-  // draws it.
+  // Returns the stored form, which has a checksum and which later versions can read.
+  // docs/internals/format.md draws it.
   std::string Encode() const;
   // Decodes a stored form. Returns kCorruption if the bytes are not one.
   static Result<ScanIterator> Decode(std::string_view bytes);

@@ -1,4 +1,4 @@
-// Keys and values of the layout skipstream, byte by byte (docs/format.md draws them too):
+// Keys and values of the layout skipstream, byte by byte (docs/internals/format.md draws them too):
 //
 //   data key   stream u32 BE | 0 u16 BE                        | time | words
 //   index key  stream u32 BE | level u16 BE (from 1) | hash u64 BE | time | words    value: empty

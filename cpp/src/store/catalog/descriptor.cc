@@ -14,7 +14,7 @@ namespace topicdb {
 
 namespace {
 
-// docs/format.md, "The descriptor".
+// docs/internals/format.md, "The descriptor".
 constexpr std::string_view kMagic("TOPICDB\n", 8);
 constexpr std::size_t kHeaderBytes = 20;
 

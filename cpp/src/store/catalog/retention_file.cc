@@ -14,7 +14,7 @@ namespace topicdb {
 
 namespace {
 
-// docs/format.md, "Retention".
+// docs/internals/format.md, "Retention".
 constexpr std::string_view kMagic("TDBRETN\n", 8);
 constexpr std::uint8_t kVersion = 3;
 constexpr std::uint8_t kWithoutLayout = 2;

@@ -1,4 +1,4 @@
-// The files of jobs, in the directory `jobs` of a database; docs/format.md draws them.
+// The files of jobs, in the directory `jobs` of a database; docs/internals/format.md draws them.
 //
 //   jobs/<job>/                    what the job's tasks have staged
 //   jobs/<time>-<job>.intent       the job is committed; shards apply intents in this order

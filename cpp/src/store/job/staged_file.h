@@ -1,4 +1,4 @@
-// The file in which a task of a job lists what it has staged; docs/format.md draws it.
+// The file in which a task of a job lists what it has staged; docs/internals/format.md draws it.
 #pragma once
 
 #include <cstdint>

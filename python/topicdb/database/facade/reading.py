@@ -38,7 +38,7 @@ class Reading:
         """The shards that are missing in this handle, by number, and why each is missing.
 
         Only a handle that was opened with ``on_damage="skip"`` may have any. In one that only
-        reads, ``refresh`` may bring them back. See docs/partial.md.
+        reads, ``refresh`` may bring them back. See docs/concepts/partial.md.
         """
         return self._core.missing_shards("#")
 
@@ -68,7 +68,8 @@ class Reading:
           ``Scan.count`` always reads like that.
         - ``streams``: reads only these of ``Database.streams``.
         - ``properties``: gives each message as a ``PropertyMessage``, with the MQTT properties that
-          a bridge has stored; Arrow data then has a column for each. See docs/properties.md.
+          a bridge has stored; Arrow data then has a column for each. See
+          docs/concepts/properties.md.
         - ``raw``: gives values as they are stored, with the properties in them, for
           ``append(raw=True)``.
         - ``partial``: leaves out shards that are missing (``missing_shards``); ``Scan.is_partial``
@@ -116,8 +117,8 @@ class Reading:
         The newest message is the one with the greatest timestamp; among equal ones, the one that
         was committed last. Deleted messages do not count, and neither do messages before ``start``:
         a topic without a message since then is left out. History is not read: see
-        docs/last_values.md for the cost. The scan keeps one message for each topic in memory while
-        it is iterated. ``properties``, ``raw``, ``partial``: as in ``scan``.
+        docs/concepts/last_values.md for the cost. The scan keeps one message for each topic in
+        memory while it is iterated. ``properties``, ``raw``, ``partial``: as in ``scan``.
 
         >>> db.last("alarm/#", start="-24h").to_arrow()             # doctest: +SKIP
         """

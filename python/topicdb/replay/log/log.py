@@ -214,9 +214,9 @@ class ReplayLog(Closing):
         Arguments:
             filter: the topic filter. An endpoint that exists must have the same one.
             selector: only messages for which this condition is true come, such as
-                ``"color = 'red' AND size > 3"``. docs/replay.md says which properties it may use.
-                None: all messages come, or, if the endpoint exists, those that its selector chose
-                before.
+                ``"color = 'red' AND size > 3"``. docs/concepts/replay.md says which
+                properties it may use. None: all messages come, or, if the endpoint exists, those
+                that its selector chose before.
 
         The other arguments and the errors are those of ``queue``. In addition it raises ValueError
         if the selector is no condition or the endpoint has another one, and ImportError if there is

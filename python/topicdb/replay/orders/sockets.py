@@ -2,7 +2,7 @@
 
 A log has a socket in the folder ``control`` of its database. Who may enter that folder, which is
 the user who has made it, may give orders. An order is a line of JSON, and so is the answer to it;
-docs/replay.md shows both.
+docs/concepts/replay.md shows both.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-// Keys and records of the layout columnar, byte by byte (docs/format.md draws them too). Numbers in
-// keys are big-endian. Each record ends with the CRC of all its bytes before the CRC.
+// Keys and records of the layout columnar, byte by byte (docs/internals/format.md draws them too).
+// Numbers in keys are big-endian. Each record ends with the CRC of all its bytes before the CRC.
 //
 // The slab's family `main`:
 //   1 | block u64                  entry of a fresh block

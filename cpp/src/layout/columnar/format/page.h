@@ -1,5 +1,5 @@
-// A page: messages as columns, the unit that is written, checksummed and read. docs/format.md draws
-// the bytes. A page has one of two forms:
+// A page: messages as columns, the unit that is written, checksummed and read.
+// docs/internals/format.md draws the bytes. A page has one of two forms:
 //
 //   plain   a fresh block: messages in the order of their commits; columns are as they are in
 //           memory, so that writing is a copy and reading a view

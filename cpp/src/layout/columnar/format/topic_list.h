@@ -2,8 +2,8 @@
 // directory.
 //
 // A reader that looks for the newest message of each topic uses the list. It reads no page of a
-// block if newer blocks had all of the block's topics. docs/format.md draws the bytes; only
-// topic_list.cc makes them.
+// block if newer blocks had all of the block's topics. docs/internals/format.md draws the bytes;
+// only topic_list.cc makes them.
 #pragma once
 
 #include <cstdint>
