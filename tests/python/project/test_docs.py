@@ -1,6 +1,7 @@
 """Runs the Python examples of README.md and docs/, each page from top to bottom.
 
-Blocks fenced as ```python are run; those fenced as ```python no-run are not.
+Blocks fenced as ```python are run; those fenced as ```python no-run are not. test_howto.py follows
+the pages of docs/start and docs/howto, whose shell commands run as well.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from support import run_child
 
 ROOT = Path(__file__).resolve().parents[3]
 FENCE = re.compile(r"^```python *\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FOLLOWED = {"start", "howto"}
 RUN = """
     import sys
     page = sys.argv[1]
@@ -34,7 +36,9 @@ def example_of(page: str) -> str:
 PAGES = {
     str(path.relative_to(ROOT)): example
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    if path.exists() and (example := example_of(path.read_text(encoding="utf-8")))
+    if path.exists()
+    and path.parent.name not in FOLLOWED
+    and (example := example_of(path.read_text(encoding="utf-8")))
 }
 
 
