@@ -119,6 +119,10 @@ bench-queue: ## measure the buffer queue beside plain writing and reading of rec
 bench-spark: ## measure format("topicdb") beside Spark's own Parquet
 	@scripts/setup.sh bench arrow,spark && .venv/bin/python bench/python/spark_bench.py $(ARGS)
 
+.PHONY: docs
+docs: ## the site of the documentation, in build/site; warnings are errors, and links are checked
+	@scripts/setup.sh docs && scripts/docs.sh $(ARGS)
+
 .PHONY: lint
 lint: ## every static check: formats, clang-tidy, ruff, mypy, stubtest, shellcheck
 	@scripts/setup.sh test arrow,spark,cli,serve && scripts/setup.sh lint && scripts/lint.sh
