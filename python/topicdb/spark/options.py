@@ -118,7 +118,7 @@ OPTIONS = (
         "filter or JSON list",
         "every topic, `$…` too",
         _READS,
-        "MQTT topic filter, or several of which a message has to match one",
+        "MQTT topic filter, or several; a message has to match at least one",
         _filters,
     ),
     Option(
@@ -126,17 +126,17 @@ OPTIONS = (
         "time",
         "",
         _READS,
-        "batch: no earlier message; stream: begin at the first commit that has a message of that "
-        "time or later",
+        "batch: only messages of this time or later; stream: begins at the first commit that has "
+        "such a message",
         _time,
     ),
-    Option("endingTimestamp", "time", "", _BATCH, "only messages before", _time),
+    Option("endingTimestamp", "time", "", _BATCH, "only messages before this time", _time),
     Option(
         "startingOffsets",
         "`earliest`, `latest`, JSON",
         "batch `earliest`, stream `latest`",
         _READS,
-        "only commits behind these serials; shards that are not named: from the first",
+        "only commits after these serials; of shards that are not named, all from the first",
         _offsets,
     ),
     Option(
@@ -144,7 +144,7 @@ OPTIONS = (
         "`latest`, JSON",
         "`latest`",
         _BATCH,
-        "only commits up to these serials; shards that are not named: to the last",
+        "only commits up to these serials; of shards that are not named, all to the last",
         _offsets,
     ),
     Option(
@@ -152,7 +152,7 @@ OPTIONS = (
         "number",
         "",
         _STREAM,
-        "messages in a micro-batch at most, but at least one commit",
+        "the most messages of a micro-batch, but at least one commit",
         _number,
     ),
     Option(
@@ -160,7 +160,7 @@ OPTIONS = (
         "number",
         "",
         _STREAM,
-        "bytes of topics and values in a micro-batch at most, but at least one commit; not "
+        "the most bytes of topics and values of a micro-batch, but at least one commit; not "
         "together with `maxMessagesPerTrigger`",
         _number,
     ),
@@ -169,8 +169,8 @@ OPTIONS = (
         "flag",
         "true",
         _STREAM,
-        "whether a task has its messages in the order of their commits; `false`: in none, and "
-        "faster",
+        "`true`: a task gets its messages in the order of their commits; `false`: in no order, "
+        "which is faster",
         _flag,
     ),
     Option(
@@ -178,7 +178,7 @@ OPTIONS = (
         "number",
         "1",
         _READS,
-        "about so many tasks at least, if there is enough to divide",
+        "at least about this many tasks, if there is enough to divide",
         _number,
     ),
     Option(
@@ -186,7 +186,7 @@ OPTIONS = (
         "flag",
         "true",
         _READS,
-        "whether it is an error that a generation was dropped before it was read",
+        "whether a generation that was dropped before it was read is an error",
         _flag,
     ),
     Option(
@@ -194,7 +194,7 @@ OPTIONS = (
         "flag",
         "true",
         _BATCH,
-        "whether predicates on topic and timestamp choose what is read",
+        "whether predicates on topic and timestamp limit what is read",
         _flag,
     ),
     Option(
@@ -202,7 +202,7 @@ OPTIONS = (
         "`FAILFAST`, `DROPMALFORMED`",
         "`FAILFAST`",
         _WRITE,
-        "a row that is no message fails the job; or is left out and counted",
+        "a row that is not a valid message fails the job, or is left out and counted",
         _mode,
     ),
     Option(
@@ -210,16 +210,16 @@ OPTIONS = (
         "seconds",
         "60",
         _WRITE,
-        "what a commit waits for processes that have shards open for writing",
+        "how long a commit waits for processes that have shards open for writing",
         _seconds,
     ),
-    Option("checkpointLocation", "text", "", _WRITE, "Spark's own, of streams", str),
+    Option("checkpointLocation", "text", "", _WRITE, "Spark's own option for streams", str),
     Option(
         "includeMetadata",
         "flag",
         "false",
         _READS,
-        "two more columns: `shard` int, and `serial` bigint of the commit in it",
+        "two more columns: `shard` int, and `serial` bigint of the commit in that shard",
         _flag,
     ),
     Option(
@@ -227,7 +227,8 @@ OPTIONS = (
         "flag",
         "false",
         _READS,
-        "a column for each [MQTT property](properties.md#columns), null where a message has none",
+        "a column for each [MQTT property](../concepts/properties.md#columns), null where a "
+        "message does not have it",
         _flag,
     ),
     Option("remote", "text", "", _ALL, "reserved", _not_yet),
