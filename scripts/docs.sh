@@ -8,4 +8,4 @@ cd "$topicdb_root"
 
 export NO_MKDOCS_2_WARNING=1 # pyproject.toml asks for MkDocs 1
 topicdb_step "Documentation" .venv/bin/python -m mkdocs build --quiet --strict "$@"
-topicdb_say "Open build/site/index.html"
+topicdb_say "Open build/site/index.html. To search, serve it: python3 -m http.server -d build/site"
