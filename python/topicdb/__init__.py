@@ -86,6 +86,7 @@ _LATER = {
     "Forwarder": "topicdb.forward.forwarder",
     "ReplayError": "topicdb.replay.errors",
 }
+_MODULES = ("duckdb", "polars")  # of this package: topicdb.polars.scan
 
 __version__ = "0.1.0"
 
@@ -169,6 +170,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found: object = getattr(import_module(_LATER[name]), name)
@@ -177,4 +180,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LATER, *_MODULES})

@@ -11,10 +11,13 @@ from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+import polars as pl
 
 from topicdb.arguments.forms import Form
 from topicdb.database.repairing import Repair, RepairProgress
 from topicdb.database.verifying import Verification
+from topicdb.frames.converting import Values
 from topicdb.jobs import Applied, Committed, Staged
 from topicdb.mqtt.envelope import Envelope
 from topicdb.queue.files import QueueInfo
@@ -163,6 +166,9 @@ class Batch:
     def __getitem__(self, index: int, /) -> Message: ...
     def __iter__(self) -> _Iterator[Message]: ...
     def to_list(self) -> list[Message]: ...
+    def to_pylist(self, *, values: Values = "bytes") -> list[dict[str, Any]]: ...
+    def to_pandas(self, *, values: Values = "bytes") -> pd.DataFrame: ...
+    def to_polars(self, *, values: Values = "bytes") -> pl.DataFrame: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_array__(
         self, requested_schema: object | None = None

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeVar
 
+from topicdb.frames.shown import Shown
+
 Handle = TypeVar("Handle", bound="Closing")
 
 
-class Closing:
+class Closing(Shown):
     """A base class of handles: the end of a ``with`` closes them, however it ends."""
 
     def close(self) -> None:

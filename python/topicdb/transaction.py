@@ -21,6 +21,7 @@ from topicdb.arguments.times import TimeLike, optional_time_us, time_range_us, t
 from topicdb.cursor.scan import Scan
 from topicdb.engine import AppendQueue, Engine, TransactionEngine
 from topicdb.errors import CommitTimeoutError
+from topicdb.frames.shown import asked_time, call_text
 from topicdb.types import CommitKnown, Receipt
 
 if TYPE_CHECKING:
@@ -156,7 +157,15 @@ class Transaction:
         one_filter(filter)
         form = form_of(properties=properties, raw=raw)
         bounds = time_range_us(start, end)
-        return Scan(lambda: self._core.scan(filter, *bounds), form)
+        asked = call_text(
+            "scan",
+            filter,
+            start=asked_time(bounds[0]),
+            end=asked_time(bounds[1]),
+            properties=properties,
+            raw=raw,
+        )
+        return Scan(lambda: self._core.scan(filter, *bounds), form, asked=asked)
 
     def require(self, topic: str, timestamp: TimeLike, value: BytesLike) -> None:
         """Lets the commit fail with PreconditionError unless this very message is stored.

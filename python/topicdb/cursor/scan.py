@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from collections.abc import Iterator as _Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from topicdb import _core
 from topicdb.arguments.forms import Form
 from topicdb.arguments.wrong_types import wrong_type
 from topicdb.cursor.contract import ScanCursor
+from topicdb.frames.converting import Values, check_count, pandas_of, polars_of, pylist_of
+from topicdb.frames.shown import ROWS_MAX, messages_html, never
 from topicdb.types import Message
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
 MISSING_SHARDS_KEY = b"topicdb.missing_shards"
@@ -61,7 +65,7 @@ class Scan:
     >>> scan = db.scan("site/#", start="-24h")                      # doctest: +SKIP
     >>> for message in scan:                                        # doctest: +SKIP
     ...     print(message.topic, message.value)
-    >>> frame = polars.DataFrame(scan)                              # doctest: +SKIP
+    >>> frame = scan.to_pandas(values="text")                       # doctest: +SKIP
     """
 
     def __init__(
@@ -70,8 +74,11 @@ class Scan:
         form: Form = "payload",
         open_unordered: OpenScan | None = None,
         missing: Callable[[], dict[int, str]] = dict,
+        asked: str = "",
     ) -> None:
         """``open`` begins a read; ``open_unordered`` one of the same messages in any order.
+
+        ``asked``: the call that made the scan, for ``repr``.
 
         ``open_unordered`` serves ``count``; it is given where that is faster. ``missing`` returns
         the missing shards that a read would leave out now.
@@ -80,6 +87,7 @@ class Scan:
         self._form = form
         self._open_unordered = open_unordered or open
         self._missing = missing
+        self._asked = asked
 
     @property
     def form(self) -> Form:
@@ -144,6 +152,121 @@ class Scan:
             metadata = missing_metadata(scan.missing_shards())
         schema = pa.schema(_core.arrow_schema(self._form)).with_metadata(metadata)
         return pa.Table.from_batches(batches, schema=schema)
+
+    def head(self, n: int = 10) -> _core.Batch:
+        """Reads the first messages, and no more than these.
+
+        Arguments:
+            n: how many messages at most.
+
+        Returns:
+            A batch of them, which a notebook shows as a table. The scan still gives them, too.
+
+        Raises:
+            ValueError: ``n`` is negative.
+            ClosedError, CorruptionError, ForkedError: the database cannot be read.
+
+        Example:
+            >>> db.scan("site/#").head(3).to_pylist()               # doctest: +SKIP
+        """
+        check_count(n)
+        batches: list[_core.Batch] = []
+        left = n
+        with self._opened() as scan:
+            while left and (batch := scan.next_batch(left, BATCH_BYTES_MAX)) is not None:
+                batches.append(batch)
+                left -= len(batch)
+        if len(batches) == 1:
+            return batches[0].read_as(self._form)
+        rows = (message for batch in batches for message in batch)
+        return _core.batch_of_rows(rows).read_as(self._form)
+
+    def to_pylist(self, *, values: Values = "bytes") -> list[dict[str, Any]]:
+        """Returns all messages as dictionaries, with a datetime for each time.
+
+        Arguments:
+            values: ``"bytes"``; ``"text"``: a str, or None where a value is not UTF-8; ``"json"``:
+                what the JSON stands for, or None where a value is no JSON.
+
+        Returns:
+            A dictionary for each message with topic, timestamp (a datetime in UTC) and value, and
+            with the fields of ``topicdb.Properties`` if the scan was made with ``properties=True``.
+
+        Raises:
+            ValueError: ``values`` is something else, or a timestamp is after the year 9999.
+            ClosedError, CorruptionError, ForkedError: the database cannot be read.
+
+        Example:
+            >>> db.last("site/+/temperature").to_pylist(values="json")      # doctest: +SKIP
+        """
+        return pylist_of(self.batches(), values)
+
+    def to_pandas(self, *, values: Values = "bytes") -> pd.DataFrame:
+        """Returns all messages as a pandas.DataFrame. Needs the extra ``topicdb[pandas]``.
+
+        Arguments:
+            values: ``"bytes"``; ``"text"``: a column of str, with None where a value is not UTF-8;
+                ``"json"``: a column for each field of the JSON objects, such as ``motor.temp`` for
+                a field of an object in an object. Values that are JSON, but no objects, are in the
+                column ``value``, which is None where a value is no JSON.
+
+        Returns:
+            The frame with topic, timestamp (datetime64, µs, UTC) and the values, and with a column
+            for each MQTT property if the scan was made with ``properties=True``.
+
+        Raises:
+            ValueError: ``values`` is something else, or there are more than 1,000 JSON fields.
+            ModuleNotFoundError: pandas is not installed.
+            ClosedError, CorruptionError, ForkedError: the database cannot be read.
+
+        Example:
+            >>> frame = db.scan("site/#", start="-24h").to_pandas(values="json")  # doctest: +SKIP
+            >>> frame.set_index("timestamp")["temperature"].plot()                # doctest: +SKIP
+        """
+        return pandas_of(self.batches(ARROW_ROWS, bytes_max=ARROW_BYTES_MAX), self._form, values)
+
+    def to_polars(self, *, values: Values = "bytes") -> pl.DataFrame:
+        """Returns all messages as a polars.DataFrame. Needs the extra ``topicdb[polars]``.
+
+        To read only what a query needs, use ``topicdb.polars.scan``.
+
+        Arguments:
+            values: as in ``to_pandas``. A field that has values of several types is a column of
+                their JSON text.
+
+        Returns:
+            The frame with topic, timestamp (Datetime, µs, UTC) and the values, and with a column
+            for each MQTT property if the scan was made with ``properties=True``.
+
+        Raises:
+            ValueError: ``values`` is something else, or there are more than 1,000 JSON fields.
+            ModuleNotFoundError: polars is not installed.
+            ClosedError, CorruptionError, ForkedError: the database cannot be read.
+
+        Example:
+            >>> db.scan("site/#").to_polars(values="text").group_by("topic").len()  # doctest: +SKIP
+        """
+        return polars_of(self.batches(ARROW_ROWS, bytes_max=ARROW_BYTES_MAX), self._form, values)
+
+    def __repr__(self) -> str:
+        return f"<topicdb.Scan {self._asked}>" if self._asked else "<topicdb.Scan>"
+
+    def _repr_html_(self) -> str:
+        """Shows the first messages; it reads them each time, and no more than these."""
+
+        def show() -> str:
+            found = self.head(ROWS_MAX + 1)
+            missing = ", ".join(map(str, sorted(self.missing_shards)))
+            notes = [f"leaves out the missing shards {missing}"] if missing else []
+            if len(found) > ROWS_MAX:
+                notes.append("… and more: to_pandas() or to_polars() reads all")
+            return messages_html(repr(self), found, note="; ".join(notes) or f"{len(found)} in all")
+
+        return never(show, self.__repr__)
+
+    def __arrow_c_schema__(self) -> object:
+        """Returns the columns as an Arrow C schema, for those who ask before they read."""
+        return _core.arrow_schema(self._form).__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Returns the messages as an Arrow C stream, read lazily: the database must stay open."""

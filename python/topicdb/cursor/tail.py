@@ -77,6 +77,9 @@ class Tail(Closing):
                 return
             yield batch.read_as(self._form)
 
+    def __repr__(self) -> str:
+        return f"<topicdb.Tail behind commits {self._serials}>"
+
     def close(self) -> None:
         """Frees what the tail holds. May be repeated."""
         self._core.close()

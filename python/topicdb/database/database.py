@@ -15,6 +15,8 @@ from topicdb.engine import AppendQueue, Engine
 from topicdb.engines.appends import AppendThread
 from topicdb.engines.base import check_engine
 from topicdb.follow.readers import OpenReaders
+from topicdb.frames.shown import never
+from topicdb.frames.text import size_text, table
 
 
 class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Closing):
@@ -108,7 +110,29 @@ class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Cl
         return self._core.closed
 
     def __repr__(self) -> str:
-        return f"<topicdb.Database {self.path!r}{' closed' if self.closed else ''}>"
+        return f"<topicdb.Database {self.path!r}{' closed' if self.closed else self._nature()}>"
+
+    def _nature(self) -> str:
+        """Returns how many shards an open database has, and its layout, for ``repr``."""
+        schema = self._core.schema
+        shards = schema["shards"]
+        return f", {shards} shard{'' if shards == 1 else 's'}, {schema['layout']}"
+
+    def _repr_html_(self) -> str:
+        """Shows the path and the sizes; they are counts that the engine has at hand."""
+        return never(lambda: table(repr(self), (), self._facts().items()), lambda: repr(self))
+
+    def _facts(self) -> dict[str, Any]:
+        if self.closed:
+            return {}
+        stats = self._core.stats()
+        sizes = {"bytes": "topics and values", "disk_bytes": "on disk"}
+        counts = {name: stats[name] for name in ("messages", "streams") if name in stats}
+        return {
+            **counts,
+            **{text: size_text(stats[name]) for name, text in sizes.items() if name in stats},
+            "missing shards": ", ".join(map(str, self.missing_shards)) or None,
+        }
 
     def __reduce__(self) -> Any:
         raise TypeError(

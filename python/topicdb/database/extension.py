@@ -8,6 +8,7 @@ from topicdb.arguments.wrong_types import guard
 from topicdb.database.repairing import Repair
 from topicdb.database.verifying import Problem, Verification
 from topicdb.follow.losses import Loss
+from topicdb.frames.installing import install
 from topicdb.jobs import Applied, Committed, Staged
 from topicdb.mqtt.envelope import Envelope
 from topicdb.queue.files import QueueInfo, Segment, StoredCursor
@@ -64,3 +65,4 @@ def configure() -> None:
         Verification,
     )
     guard(_core)
+    install()

@@ -45,6 +45,8 @@ class Group(Closing):
     ...     member.ack(batch)
     """
 
+    _shown = ("filters", "parts", "members", "expired")
+
     def __init__(
         self,
         core: Engine,

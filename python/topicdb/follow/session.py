@@ -55,6 +55,8 @@ class Session(Named):
     closed.
     """
 
+    _shown = ("filters", "in_flight", "expired", "closed")
+
     def __init__(
         self,
         core: Engine,

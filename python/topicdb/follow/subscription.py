@@ -24,6 +24,7 @@ from topicdb.closing import Closing
 from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.follow.losses import Loss, Reporter
 from topicdb.follow.positions import Place, lag_of
+from topicdb.frames.text import cut
 from topicdb.types import Message
 
 if TYPE_CHECKING:
@@ -353,6 +354,10 @@ class Subscription(Closing):
     def closed(self) -> bool:
         """Whether ``close`` was called, or the callback has ended."""
         return self._core.closed
+
+    def __repr__(self) -> str:
+        filters = "every topic" if self._filters is None else cut(", ".join(self._filters))
+        return f"<topicdb.Subscription of {filters}{' (closed)' if self.closed else ''}>"
 
     def close(self) -> None:
         """Ends it, and calls that wait; waits for a callback that is running. May be repeated."""

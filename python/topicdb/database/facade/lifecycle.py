@@ -11,6 +11,7 @@ from topicdb.arguments.sizes import Size
 from topicdb.arguments.times import TimeLike
 from topicdb.arguments.wrong_types import wrong_type
 from topicdb.engine import Engine
+from topicdb.frames.shown import Listing
 from topicdb.lifecycle import quota as quotas
 from topicdb.lifecycle import retention as lifecycle
 from topicdb.lifecycle.quota import Quota, TrimPart
@@ -116,7 +117,7 @@ class Lifecycle:
 
     def slabs(self) -> list[Slab]:
         """Returns every slab (shard, class, generation) with its times, sizes and counts."""
-        return self._core.slabs()
+        return Listing(self._core.slabs())
 
     def drop_slab(self, slab: Slab) -> None:
         """Deletes a read-only slab at once.
@@ -175,7 +176,7 @@ class Lifecycle:
 
         By structure it reads the directories of all blocks, and a few pages of each.
         """
-        return lifecycle.usage_of(self._core, by)
+        return Listing(lifecycle.usage_of(self._core, by))
 
     def forecast(self, now: TimeLike | None = None) -> Forecast:
         """Returns how fast the files grow, and when the quota will be reached."""

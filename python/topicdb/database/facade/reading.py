@@ -25,6 +25,7 @@ from topicdb.cursor.tail import Tail
 from topicdb.database.partial import opened, reading
 from topicdb.engine import Engine, ScanCursor
 from topicdb.follow.losses import LossError, OnLoss, Reporter
+from topicdb.frames.shown import Listing, Structures, asked_time, call_text
 from topicdb.types import Page, ScanPage, Slice
 
 
@@ -97,7 +98,18 @@ class Reading:
         form = form_of(properties=properties, raw=raw)
         in_order = functools.partial(read, order)
         any_order = functools.partial(read, "none")
-        return Scan(in_order, form, any_order, self._missing(filter, partial=partial))
+        asked = call_text(
+            "scan",
+            filter,
+            start=asked_time(bounds[0]),
+            end=asked_time(bounds[1]),
+            order=None if order == "stream" else order,
+            streams=None if streams is None else [stream.structure for stream in streams],
+            properties=properties,
+            raw=raw,
+            partial=partial,
+        )
+        return Scan(in_order, form, any_order, self._missing(filter, partial=partial), asked)
 
     def _missing(self, filter: Filters, *, partial: bool) -> Callable[[], dict[int, str]]:
         """Returns what tells a scan which shards it leaves out."""
@@ -123,7 +135,7 @@ class Reading:
         >>> db.last("alarm/#", start="-24h").to_arrow()             # doctest: +SKIP
         """
         form = form_of(properties=properties, raw=raw)
-        return self._last(filter, start, None, form, partial=partial)
+        return self._last("last", filter, start, None, form, partial=partial)
 
     def state_at(
         self,
@@ -143,10 +155,11 @@ class Reading:
         >>> db.state_at("2026-01-31T14:02:00Z", "plant/#")          # doctest: +SKIP
         """
         form = form_of(properties=properties, raw=raw)
-        return self._last(filter, start, time, form, partial=partial)
+        return self._last("state_at", filter, start, time, form, partial=partial)
 
     def _last(
         self,
+        name: str,
         filter: Filters,
         start: TimeLike | None,
         time: TimeLike | None,
@@ -165,7 +178,15 @@ class Reading:
                 self._core, lambda engine: engine.last(wanted, start_us, end_us), partial=partial
             )
 
-        return Scan(read, form, missing=self._missing(filter, partial=partial))
+        asked = call_text(
+            name,
+            filter,
+            time=asked_time(at_us),
+            start=asked_time(start_us),
+            form=_other(form),
+            partial=partial,
+        )
+        return Scan(read, form, missing=self._missing(filter, partial=partial), asked=asked)
 
     def streams(
         self,
@@ -190,7 +211,7 @@ class Reading:
         """
         wanted = any_of(filter)
         engine = reading(self._core, wanted, partial=partial)
-        return engine.streams(wanted, *time_range_us(start, end), generation_min)
+        return Listing(engine.streams(wanted, *time_range_us(start, end), generation_min))
 
     def iterator(
         self,
@@ -347,7 +368,9 @@ class Reading:
         the slices were made: see ``refresh``.
         """
         form = form_of(properties=properties, raw=raw)
-        return Scan(functools.partial(self._core.scan_slices, filter_list(filter), slices), form)
+        asked = call_text("scan_slices", filter, slices=len(slices), form=_other(form))
+        read = functools.partial(self._core.scan_slices, filter_list(filter), slices)
+        return Scan(read, form, asked=asked)
 
     def tail(
         self,
@@ -449,4 +472,9 @@ class Reading:
         found: dict[str, list[Stream]] = {}
         for stream in self.streams(filter, partial=partial):
             found.setdefault(stream.structure, []).append(stream)
-        return dict(sorted(found.items()))
+        return Structures(sorted(found.items()))
+
+
+def _other(form: Form) -> str | None:
+    """Returns the form, for ``repr``, unless it is that of most reads."""
+    return None if form == "payload" else form

@@ -141,8 +141,11 @@ class RemoteDatabase(Database):
         """Removes a replay log of the server, for ``replay.drop``."""
         self._connection.call("replay.drop", name)
 
-    def __repr__(self) -> str:
-        return f"<topicdb.Database {self.path!r}{' closed' if self.closed else ''}>"
+    def _nature(self) -> str:
+        return ", at a server"
+
+    def _facts(self) -> dict[str, Any]:
+        return {}  # a notebook that shows it does not wait for the server
 
 
 def connect(

@@ -68,6 +68,9 @@ class DistantEndpoint(Endpoint):
             return True
         return False
 
+    def __repr__(self) -> str:
+        return f"<topicdb.replay.Endpoint {self._name!r} of another process>"
+
     def info(self) -> dict[str, Any]:
         """Returns what ``Endpoint.info`` does."""
         found: dict[str, Any] = self._order("endpoint")

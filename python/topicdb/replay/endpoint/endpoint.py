@@ -9,6 +9,7 @@ from typing import Any
 from topicdb import _core
 from topicdb.arguments.times import TimeLike
 from topicdb.follow.positions import Place, lag_of
+from topicdb.frames.shown import Shown
 from topicdb.replay.endpoint.dead_letters import check_dead_letter, check_expired
 from topicdb.replay.endpoint.direct import DirectMessage
 from topicdb.replay.endpoint.flow import Browser, Flow
@@ -33,7 +34,7 @@ WINDOW = 1_000
 COUNTS = ("acknowledged", "rejected", "expired", "lost", "direct", "direct_lost")
 
 
-class Endpoint:
+class Endpoint(Shown):
     """A queue, or a topic endpoint; made by ``ReplayLog.queue`` and ``ReplayLog.topic_endpoint``.
 
     Messages that match its subscriptions come to it as they are committed, and stay until a client
@@ -90,6 +91,9 @@ class Endpoint:
     def state(self) -> State:
         """The state of the replay."""
         return self._parts.replaying.state
+
+    def __repr__(self) -> str:
+        return f"<topicdb.replay.Endpoint {self.name!r}, {self.record.kind}: {self.state.value}>"
 
     @property
     def closed(self) -> bool:
