@@ -17,8 +17,8 @@ from spark_report import OURS, PARQUET, Line, Report
 from spark_transport import read_transport
 
 import topicdb
+from topicdb.frames.selection import Selection
 from topicdb.spark import batch, options, read_dataframe
-from topicdb.spark.pushdown import Selection
 
 PLAN_MS_MAX = 200
 ORDERS = {"stream read to noop": "true", "the same, commitOrder=false": "false"}

@@ -21,7 +21,7 @@ from topicdb.arguments.times import TimeLike, optional_time_us, time_range_us, t
 from topicdb.cursor.scan import Scan
 from topicdb.engine import AppendQueue, Engine, TransactionEngine
 from topicdb.errors import CommitTimeoutError
-from topicdb.frames.shown import asked_time, call_text
+from topicdb.frames.shown import call_text
 from topicdb.types import CommitKnown, Receipt
 
 if TYPE_CHECKING:
@@ -160,8 +160,7 @@ class Transaction:
         asked = call_text(
             "scan",
             filter,
-            start=asked_time(bounds[0]),
-            end=asked_time(bounds[1]),
+            bounds={"start": bounds[0], "end": bounds[1]},
             properties=properties,
             raw=raw,
         )

@@ -74,11 +74,11 @@ class Scan:
         form: Form = "payload",
         open_unordered: OpenScan | None = None,
         missing: Callable[[], dict[int, str]] = dict,
-        asked: str = "",
+        asked: Callable[[], str] = str,
     ) -> None:
         """``open`` begins a read; ``open_unordered`` one of the same messages in any order.
 
-        ``asked``: the call that made the scan, for ``repr``.
+        ``asked`` returns the call that made the scan, for ``repr``.
 
         ``open_unordered`` serves ``count``; it is given where that is faster. ``missing`` returns
         the missing shards that a read would leave out now.
@@ -249,7 +249,7 @@ class Scan:
         return polars_of(self.batches(ARROW_ROWS, bytes_max=ARROW_BYTES_MAX), self._form, values)
 
     def __repr__(self) -> str:
-        return f"<topicdb.Scan {self._asked}>" if self._asked else "<topicdb.Scan>"
+        return f"<topicdb.Scan {self._asked()}".rstrip() + ">"
 
     def _repr_html_(self) -> str:
         """Shows the first messages; it reads them each time, and no more than these."""

@@ -84,7 +84,7 @@ def of_time(comparison: Comparison, moment: int) -> Selection:
     """Returns a selection of the timestamps that compare like this to ``moment``."""
     start = end = None
     if comparison in ("==", ">", ">="):
-        start = max(0, moment + (comparison == ">"))
+        start = max(0, moment + (comparison == ">")) or None
     if comparison in ("==", "<", "<="):
         end = moment + (comparison != "<")
     if (start or 0) > TIMESTAMP_MAX or (end is not None and end <= 0):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from topicdb.frames.text import cut, size_text, table, time_text, value_text
@@ -106,20 +107,28 @@ def never(show: Callable[[], str], fallback: Callable[[], str]) -> str:
         return table(fallback(), (), (), cut(text, 200))
 
 
-def call_text(name: str, filters: object, **options: object) -> str:
-    """Returns a call as text: its filters, and those options that are given."""
-    given = [
-        f"{option}={cut(repr(value))}"
-        for option, value in options.items()
-        if value is not None and value is not False
-    ]
-    shown = [cut(repr(filters), 120), *given]
-    return f"{name}({', '.join(shown)})"
+def call_text(
+    name: str,
+    filters: object,
+    *,
+    bounds: Mapping[str, int | None] = MappingProxyType({}),
+    **options: object,
+) -> Callable[[], str]:
+    """Returns what makes text of a call: its filters, and those options that are given.
 
+    ``bounds``: the options that are times, in µs since 1970.
+    """
 
-def asked_time(us: int | None) -> str | None:
-    """Returns a bound of a read for ``call_text``."""
-    return None if us is None else time_text(us)
+    def text() -> str:
+        times = {option: time_text(us) for option, us in bounds.items() if us is not None}
+        given = [
+            f"{option}={cut(repr(value))}"
+            for option, value in {**times, **options}.items()
+            if value is not None and value is not False
+        ]
+        return f"{name}({', '.join([cut(repr(filters), 120), *given])})"
+
+    return text
 
 
 def messages_html(caption: str, batch: Batch, *, note: str = "", rows_max: int = ROWS_MAX) -> str:

@@ -9,9 +9,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 import topicdb
+from topicdb.frames.selection import Selection
 from topicdb.spark.columns import to_arrow
 from topicdb.spark.options import BatchOptions, ReadOptions, describe_missing, slabs_of
-from topicdb.spark.pushdown import Selection, push
+from topicdb.spark.pushdown import push
 from topicdb.spark.slices import divide
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from topicdb.frames.selection import Selection
 from topicdb.spark.batch import plan
 from topicdb.spark.options import batch_options
-from topicdb.spark.pushdown import Selection
 
 
 def explain(path: str, **options: str) -> str:

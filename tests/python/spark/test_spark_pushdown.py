@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pyspark.sql import datasource as ds
 
 import topicdb
-from topicdb.spark.pushdown import Selection, push
+from topicdb.frames.selection import Selection
+from topicdb.spark.pushdown import push
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 TOPIC, TIME, VALUE = ("topic",), ("timestamp",), ("value",)

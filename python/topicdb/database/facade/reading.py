@@ -25,7 +25,7 @@ from topicdb.cursor.tail import Tail
 from topicdb.database.partial import opened, reading
 from topicdb.engine import Engine, ScanCursor
 from topicdb.follow.losses import LossError, OnLoss, Reporter
-from topicdb.frames.shown import Listing, Structures, asked_time, call_text
+from topicdb.frames.shown import Listing, Structures, call_text
 from topicdb.types import Page, ScanPage, Slice
 
 
@@ -101,10 +101,9 @@ class Reading:
         asked = call_text(
             "scan",
             filter,
-            start=asked_time(bounds[0]),
-            end=asked_time(bounds[1]),
+            bounds={"start": bounds[0], "end": bounds[1]},
             order=None if order == "stream" else order,
-            streams=None if streams is None else [stream.structure for stream in streams],
+            streams=streams,
             properties=properties,
             raw=raw,
             partial=partial,
@@ -181,8 +180,7 @@ class Reading:
         asked = call_text(
             name,
             filter,
-            time=asked_time(at_us),
-            start=asked_time(start_us),
+            bounds={"time": at_us, "start": start_us},
             form=_other(form),
             partial=partial,
         )
@@ -368,7 +366,7 @@ class Reading:
         the slices were made: see ``refresh``.
         """
         form = form_of(properties=properties, raw=raw)
-        asked = call_text("scan_slices", filter, slices=len(slices), form=_other(form))
+        asked = call_text("scan_slices", filter, slices=slices, form=_other(form))
         read = functools.partial(self._core.scan_slices, filter_list(filter), slices)
         return Scan(read, form, asked=asked)
 
