@@ -83,6 +83,10 @@ bench-large: ## append millions of messages: does cost stay the same, and openin
 bench-last: ## measure the newest message of each topic beside a full scan and DuckDB
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/last_values.py $(ARGS)
 
+.PHONY: bench-frames
+bench-frames: ## measure DuckDB and polars over scans, with and without pushing queries down
+	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/frames_bench.py $(ARGS)
+
 .PHONY: bench-arrival
 bench-arrival: ## measure reading by order of arrival: backfills, late data, clocks that restart; and DuckDB
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/arrival_bench.py $(ARGS)

@@ -115,6 +115,19 @@ def test_last_values_are_those_of_duckdb(tmp_path: Path) -> None:
     assert len(set(document["digests"].values())) == 3
 
 
+def test_frames_have_the_same_rows_with_and_without_pushing_down(tmp_path: Path) -> None:
+    """The benchmark itself fails if they differ."""
+    script = str(BENCH / "python" / "frames_bench.py")
+    result = tmp_path / "result.json"
+    command = [sys.executable, script, "--rows", "3000,6000", "--rounds", "1"]
+    subprocess.run([*command, "--json", str(result)], check=True, capture_output=True, cwd=tmp_path)
+    document = json.loads(result.read_text())
+    found = {(row["what"], row["rows"]): row["found"] for row in document["results"]}
+    assert found["DuckDB, one topic: 3 of 3,000", 3_000] == 3
+    assert found["polars, last 1 %: 60 of 6,000", 6_000] == 60
+    assert len(found) == len(document["digests"]) == 2 * 2 * 5  # sizes, libraries, queries
+
+
 @pytest.mark.long
 def test_the_order_of_arrival_is_measured(tmp_path: Path) -> None:
     """The benchmark itself fails if a read gives other messages than DuckDB, or no order."""
