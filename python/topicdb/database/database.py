@@ -127,7 +127,9 @@ class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Cl
             return {}
         stats = self._core.stats()
         sizes = {"bytes": "topics and values", "disk_bytes": "on disk"}
-        counts = {name: stats[name] for name in ("messages", "streams") if name in stats}
+        counts: dict[str, Any] = {
+            name: stats[name] for name in ("messages", "streams") if name in stats
+        }
         return {
             **counts,
             **{text: size_text(stats[name]) for name, text in sizes.items() if name in stats},

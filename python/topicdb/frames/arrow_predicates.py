@@ -166,10 +166,13 @@ def _among(call: _Call) -> Selection:
         return of_topics(topic for topic in values.to_pylist() if topic is not None)
     if field != "timestamp":
         return EVERYTHING
-    moments = [_microseconds(value) for value in values if value.is_valid]
-    if not moments or None in moments:
-        return EVERYTHING if moments else NOTHING
-    return of_time(">=", min(moments)).both(of_time("<=", max(moments)))  # type: ignore[type-var]
+    found = [_microseconds(value) for value in values if value.is_valid]
+    moments = [moment for moment in found if moment is not None]
+    if len(moments) < len(found):
+        return EVERYTHING
+    if not moments:
+        return NOTHING
+    return of_time(">=", min(moments)).both(of_time("<=", max(moments)))
 
 
 def _begins(call: _Call) -> Selection:

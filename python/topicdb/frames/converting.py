@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -71,13 +71,16 @@ def datetime_of(timestamp: int, topic: str) -> datetime:
 def pylist_of(batches: Iterable[Batch], values: Values) -> list[dict[str, Any]]:
     """Returns messages as dictionaries; see ``Scan.to_pylist``."""
     check_values(values)
-    read = {"bytes": bytes, "text": text_of, "json": parsed}[values]
+    readers: dict[str, Callable[[bytes], Any]] = {"bytes": bytes, "text": text_of, "json": parsed}
+    read = readers[values]
     found: list[dict[str, Any]] = []
+    message: tuple[Any, ...]
     for batch in batches:
-        for topic, timestamp, value, *properties in batch:
+        for message in batch:
+            topic, timestamp, value = message[:3]
             row = {"topic": topic, "timestamp": datetime_of(timestamp, topic), "value": read(value)}
-            if properties:
-                row.update(_properties_of(properties[0], topic))
+            for one in message[3:]:  # its properties, if it was read with them
+                row.update(_properties_of(one, topic))
             found.append(row)
     return found
 
@@ -92,8 +95,9 @@ def _properties_of(properties: Properties, topic: str) -> dict[str, Any]:
 def pandas_of(batches: Iterable[Batch], form: Form, values: Values) -> pd.DataFrame:
     """Returns messages as a DataFrame of pandas; see ``Scan.to_pandas``."""
     check_values(values)
-    pd = library("pandas", "to_pandas")
+    library("pandas", "to_pandas")
     import numpy as np
+    import pandas as pd
 
     topics: list[str] = []
     times: list[Any] = [np.empty(0, np.int64)]
@@ -113,7 +117,7 @@ def pandas_of(batches: Iterable[Batch], form: Form, values: Values) -> pd.DataFr
         made = {name: _pandas_column(pd, items) for name, items in fields.items()}
     else:
         made = {VALUE: stored if values == "bytes" else [text_of(value) for value in stored]}
-    frame: pd.DataFrame = pd.DataFrame({**columns, **made, **others})
+    frame = pd.DataFrame({**columns, **made, **others})
     if not topics:  # no text or bytes tell pandas what these columns are of
         return frame.astype({"topic": object, **dict.fromkeys(made, object)})
     return frame
@@ -158,11 +162,13 @@ def _property_columns(pd: Any, properties: list[Properties]) -> dict[str, Any]:
 def polars_of(batches: Iterable[Batch], form: Form, values: Values) -> pl.DataFrame:
     """Returns messages as a DataFrame of polars; see ``Scan.to_polars``."""
     check_values(values)
-    pl = library("polars", "to_polars")
+    library("polars", "to_polars")
+    import polars as pl
+
     from topicdb import _core
 
     empty = pl.DataFrame(_core.empty_batch().read_as(form))
-    frame: pl.DataFrame = pl.concat([empty, *(pl.DataFrame(batch) for batch in batches)])
+    frame = pl.concat([empty, *(pl.DataFrame(batch) for batch in batches)])
     if values == "text":
         return frame.with_columns(_texts(pl, frame[VALUE]))
     if values == "bytes":
@@ -173,14 +179,14 @@ def polars_of(batches: Iterable[Batch], form: Form, values: Values) -> pl.DataFr
     return frame.select("topic", "timestamp", *columns, *others[2:])
 
 
-def _texts(pl: Any, stored: pl.Series) -> pl.Series:
+def _texts(pl: Any, stored: Any) -> Any:
     try:
         return stored.cast(pl.String)
     except pl.exceptions.ComputeError:  # a value is not UTF-8; polars names none of them
         return pl.Series(VALUE, [text_of(value) for value in stored], pl.String)
 
 
-def _series(pl: Any, name: str, items: list[Any]) -> pl.Series:
+def _series(pl: Any, name: str, items: list[Any]) -> Any:
     """Returns a column of JSON values: of one type if they have one, else of their JSON text."""
     kinds = {type(item) for item in items if item is not None}
     if kinds == {list}:

@@ -40,8 +40,7 @@ class MessageDataset(ds.Dataset):  # type: ignore[misc]
     @property
     def schema(self) -> pa.Schema:
         """The columns and their Arrow types."""
-        form = "properties" if self._source.properties else "payload"
-        return pa.schema(_core.arrow_schema(form))
+        return pa.schema(_core.arrow_schema(self._source.form))
 
     def scanner(self, columns: Any = None, filter: Any = None, **options: Any) -> ds.Scanner:
         """Returns a pyarrow Scanner, which reads the messages once.

@@ -134,4 +134,5 @@ def _moments(literal: Any) -> list[int] | None:
     exact = values.cast(_TIME)
     if not (exact.cast(values.dtype) == values).all():
         return None
-    return exact.to_physical().to_list()
+    moments: list[int] = exact.to_physical().to_list()
+    return moments

@@ -31,8 +31,7 @@ def lazy_frame(source: Source) -> pl.LazyFrame:
 
 def schema_of(source: Source) -> pl.Schema:
     """Returns the columns of the messages, with the types that polars has for them."""
-    form = "properties" if source.properties else "payload"
-    return pl.DataFrame(_core.empty_batch().read_as(form)).schema
+    return pl.DataFrame(_core.empty_batch().read_as(source.form)).schema
 
 
 def _frames(

@@ -137,9 +137,9 @@ def messages_html(caption: str, batch: Batch, *, note: str = "", rows_max: int =
     has_properties = len(batch) > 0 and len(batch[0]) > len(names)
     rows = []
     for number in range(min(rows_max, len(batch))):
-        topic, us, value, *properties = batch[number]
-        row = [topic, time_text(us), value]
-        rows.append([*row, *([_properties_text(properties[0])] if has_properties else [])])
+        message: tuple[Any, ...] = batch[number]
+        row = [message[0], time_text(message[1]), message[2]]
+        rows.append([*row, *map(_properties_text, message[3:])])
     return table(caption, [*names, *(["properties"] if has_properties else [])], rows, note)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from topicdb.arguments.filters import Filters, filter_list
+from topicdb.arguments.forms import Form, form_of
 from topicdb.arguments.times import TimeLike, time_range_us
 from topicdb.frames.selection import EVERYTHING, Selection
 
@@ -42,6 +43,11 @@ class Source:
     properties: bool
     raw: bool
     partial: bool
+
+    @property
+    def form(self) -> Form:
+        """How values are given to a query that needs all columns."""
+        return form_of(properties=self.properties, raw=self.raw)
 
     def scan(
         self, narrowed: Selection = EVERYTHING, columns: Sequence[str] | None = None

@@ -28,12 +28,12 @@ LATE = 2**63 - 1
 class Cells(HTMLParser):
     """The text of a table's cells, row by row, and the tags that there are."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.tags: set[str] = set()
         self.rows: list[list[str]] = []
         self.open: list[str] = []
-        self.feed(html)
+        self.feed(page)
         self.close()
         assert not self.open, f"not closed: {self.open}"
 
@@ -53,8 +53,13 @@ class Cells(HTMLParser):
             self.rows[-1][-1] += data
 
 
+def html(found: Any) -> str:
+    text: str = found._repr_html_()
+    return text
+
+
 def shown(found: Any) -> list[list[str]]:
-    cells = Cells(found._repr_html_())
+    cells = Cells(html(found))
     assert cells.tags <= {"div", "b", "table", "thead", "tbody", "tr", "th", "td"}
     return cells.rows
 
@@ -98,7 +103,7 @@ def test_batches_show_values_as_text_or_bytes(db: topicdb.Database) -> None:
     assert first == ["a/" + SCRIPT, "1970-01-01T00:00:00.000001Z", SCRIPT]
     assert second[2] == r"b'\x00\xff' (2 bytes)"
     assert third[1] == f"{LATE} µs" and third[2] == "x" * (TEXT_MAX - 1) + "…"
-    assert "<script" not in batch._repr_html_()
+    assert "<script" not in html(batch)
     assert repr(batch).startswith("<topicdb.Batch of 3 messages, the first: a/<script>")
     assert repr(db.scan("b").head()) == (
         r"<topicdb.Batch of 1 message: b 1970-01-01T00:00:00.000002Z b'\x00\xff' (2 bytes)>"
@@ -150,11 +155,11 @@ def test_results_are_lists_that_show_as_tables(db: topicdb.Database) -> None:
         assert isinstance(found, list) and found == list(found)
         assert type(pickle.loads(pickle.dumps(found))) is Listing
     header, row = shown(slabs)
-    found = dict(zip(header, row, strict=True))
-    assert found["messages"] == "3" and found["bytes"].endswith(" B") and found["sealed_at"] == ""
-    assert found["first_timestamp"] == "1970-01-01T00:00:00.000007Z"
+    facts = dict(zip(header, row, strict=True))
+    assert facts["messages"] == "3" and facts["bytes"].endswith(" B") and facts["sealed_at"] == ""
+    assert facts["first_timestamp"] == "1970-01-01T00:00:00.000007Z"
     assert dict(zip(*shown(usage), strict=True))["retention_class"] == "#"
-    assert len(shown(streams)) == 1 + len(streams) and "<script" not in streams._repr_html_()  # type: ignore[attr-defined]
+    assert len(shown(streams)) == 1 + len(streams) and "<script" not in html(streams)
     assert dict(shown(slabs[0]))["layout"] == slabs[0].layout
     assert dict(shown(streams[0]))["structure"] == streams[0].structure
     structures = db.structures()
@@ -236,8 +241,8 @@ class Broken(topicdb.Database):
 
 
 def test_errors_are_shown_instead_of_raised() -> None:
-    html = Broken()._repr_html_()
-    assert "&lt;broken&gt;" in html and "RuntimeError" in html and "<script" not in html
+    page = html(Broken())
+    assert "&lt;broken&gt;" in page and "RuntimeError" in page and "<script" not in page
 
 
 @given(st.binary(max_size=400), st.integers(2, 90))

@@ -65,11 +65,12 @@ def rows_of_sql(messages: Any, where: str, **others: Any) -> list[tuple[str, int
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     sql = f"SELECT topic, epoch_us(timestamp), value FROM messages WHERE {where}"
-    return [tuple(row) for row in connection.sql(sql).fetchall()]
+    found: list[tuple[str, int, bytes]] = connection.sql(sql).fetchall()
+    return found
 
 
 def plain(db: topicdb.Database, base: Any, **options: Any) -> list[tuple[str, int, bytes]]:
-    return [tuple(message) for message in db.scan(base, **options)]
+    return [(topic, us, value) for topic, us, value in db.scan(base, **options)]
 
 
 @given(base=st.sampled_from(BASES), predicate=predicates, start=st.none() | st.integers(0, 6))
@@ -118,7 +119,7 @@ def test_topics_times_and_columns_are_pushed_down(
     assert frame.select(pl.len()).collect().item() == 2
     messages = topicdb.duckdb.scan(filled, "a/#")
     where = "topic IN ('a/b', 'b') AND timestamp >= make_timestamptz(2)"
-    assert duckdb.sql(f"SELECT count(*) FROM messages WHERE {where}").fetchall() == [(3,)]
+    assert duckdb.connect().sql(f"SELECT count(*) FROM messages WHERE {where}").fetchall() == [(3,)]
     assert len(messages.schema) == 3
     (polars_read, _), (duckdb_read, columns) = asked
     assert (polars_read.filters, polars_read.start, polars_read.end) == (["a/b"], 2, 9)
@@ -159,8 +160,8 @@ def test_properties_are_columns(db: topicdb.Database) -> None:
     messages = topicdb.duckdb.scan(db, properties=True)
     assert len(messages.schema) == 14
     sql = "SELECT topic, qos, epoch_us(received) FROM messages WHERE qos = 1"
-    assert duckdb.sql(sql).fetchall() == [("a", 1, 7)]
-    assert duckdb.sql(
+    assert duckdb.connect().sql(sql).fetchall() == [("a", 1, 7)]
+    assert duckdb.connect().sql(
         "SELECT user_properties[1].value FROM messages WHERE topic = 'a'"
     ).fetchall() == [("K",)]
     assert rows_of(topicdb.polars.scan(db, "b", raw=True).collect()) == [("b", 2, b"2")]
@@ -209,7 +210,7 @@ def test_the_table_is_a_dataset_of_pyarrow(filled: topicdb.Database) -> None:
 
 def test_a_scan_is_a_table_of_duckdb_itself(filled: topicdb.Database) -> None:
     messages = filled.scan("a/#")
-    found = duckdb.sql("SELECT count(*) FROM messages").fetchall()
+    found = duckdb.connect().sql("SELECT count(*) FROM messages").fetchall()
     assert found == [(len(plain(filled, "a/#")),)]
     assert pa.schema(messages).names == PLAIN
 
