@@ -79,7 +79,8 @@ def pylist_of(batches: Iterable[Batch], values: Values) -> list[dict[str, Any]]:
         for message in batch:
             topic, timestamp, value = message[:3]
             row = {"topic": topic, "timestamp": datetime_of(timestamp, topic), "value": read(value)}
-            for one in message[3:]:  # its properties, if it was read with them
+            properties: Any = message[3:]  # none, if it was read without them
+            for one in properties:
                 row.update(_properties_of(one, topic))
             found.append(row)
     return found
