@@ -46,8 +46,9 @@ from topicdb.database.snapshots import Snapshot, restore
 from topicdb.database.verifying import Problem, Verification, verify
 from topicdb.errors import AccessError, CommitTimeoutError, UnavailableError
 from topicdb.follow.consumer import Consumer
-from topicdb.follow.group import Group, Member
+from topicdb.follow.group import Group
 from topicdb.follow.losses import Loss, LossError
+from topicdb.follow.member import Member
 from topicdb.follow.packets import Packet
 from topicdb.follow.positions import Place
 from topicdb.follow.readers import Reader

@@ -23,7 +23,7 @@ class AccessError(_core.Error, PermissionError):
 class UnavailableError(_core.Error, ConnectionError):
     """A server cannot be reached, or the connection to it broke.
 
-    If a call was on its way when the connection broke, it is not known whether it was carried out.
+    If a call was on its way when the connection broke, it may or may not have been carried out.
     """
 
     __module__ = "topicdb"
@@ -32,16 +32,13 @@ class UnavailableError(_core.Error, ConnectionError):
 class CommitTimeoutError(_core.Error, TimeoutError):
     """A commit of a transaction was not over within its timeout.
 
-    ``known`` says what is known:
-
-    - ``"not stored"``: it was withdrawn before it was applied. Nothing is stored, and nothing will
-      be: run it again.
-    - ``"unknown"``: it is being applied at this moment. ``outcome`` tells how that ends.
-    - ``"stored"``: it is stored, and readers see it. It is not as durable yet as it asks;
-      ``outcome`` has its receipt once it is.
-
-    ``outcome`` is a future with the receipt, or with the error that the commit would have raised;
-    None if nothing is stored. ``close`` of the database waits for it.
+    Attributes:
+        known: what is known. ``"not stored"``: the commit was withdrawn; nothing is stored, and
+            nothing will be, so run it again. ``"unknown"``: it is being applied at this moment, and
+            ``outcome`` tells how that ends. ``"stored"``: readers see it, but it is not as durable
+            yet as it asks; ``outcome`` has its receipt once it is.
+        outcome: a future with the receipt, or with the error that the commit would have raised;
+            None if nothing is stored. ``close`` of the database waits for it.
     """
 
     __module__ = "topicdb"

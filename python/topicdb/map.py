@@ -25,7 +25,11 @@ _ESCAPES = str.maketrans({c: f"%{ord(c):02X}" for c in "%/+#\0"})
 
 
 def escape(name: str) -> str:
-    """Returns ``name`` as one level of a topic. Raises TypeError if it is no text."""
+    """Returns ``name`` as one level of a topic.
+
+    Raises:
+        TypeError: it is no text.
+    """
     if not isinstance(name, str):
         raise wrong_type("name", "str", name)
     return name.translate(_ESCAPES)
@@ -61,8 +65,12 @@ class Map(MutableMapping[str, Value]):
     has taken the map over, commits raise ConflictError and store nothing. ``close`` gives the map
     up; the end of ``with`` commits and then closes. Not thread-safe.
 
-    >>> with db.map("settings") as settings:                        # doctest: +SKIP
-    ...     settings["unit"] = b"bar"
+    Example:
+        >>> with db.map("settings") as settings:
+        ...     settings["unit"] = b"bar"
+        >>> with db.map("settings") as settings:
+        ...     dict(settings)
+        {'unit': b'bar'}
     """
 
     def __init__(
@@ -139,15 +147,21 @@ class Map(MutableMapping[str, Value]):
         return len(self._values)
 
     def commit(self, transaction: Transaction | None = None) -> Receipt | None:
-        """Stores the changed keys, and returns the receipt; None if nothing was changed.
+        """Stores the changed keys.
 
-        ``transaction``: stores the changes as a part of this transaction, which must be one of the
-        map's shard (``db.transaction(shard=map.shard)``), and returns None. The changes are stored
-        when that commits; if it does not commit, the keys still count as changed. Its commit raises
-        PreconditionError if the map has another owner by then.
+        Arguments:
+            transaction: stores the changes as a part of this transaction, which must be one of the
+                map's shard (``db.transaction(shard=map.shard)``). They are stored when it commits;
+                if it does not commit, the keys still count as changed. Its commit raises
+                PreconditionError if the map has another owner by then.
 
-        Raises ConflictError if the map was closed or has another owner by now; this object is of no
-        more use then. Raises ValueError for a transaction on another shard.
+        Returns:
+            The receipt; None if nothing was changed, or with a ``transaction``.
+
+        Raises:
+            ConflictError: the map was closed or has another owner by now; this object is of no more
+                use then.
+            ValueError: the transaction is on another shard.
         """
         self._check_owned()
         if transaction is not None:

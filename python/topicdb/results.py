@@ -23,9 +23,17 @@ if TYPE_CHECKING:
 class Delivered:
     """One delivery of a subscription: messages of one shard, or a loss with an empty batch.
 
-    ``seqno`` is the number of the last message. ``serial`` and ``row`` are the place behind it.
-    ``rows`` has for each message its number in its commit. ``is_live``: it came from a commit, not
-    from history.
+    An engine gives it to ``Subscription``; users get ``Delivery``.
+
+    Attributes:
+        batch: the messages.
+        seqno: the number of the last message in the subscription.
+        shard: the shard that they come from.
+        serial: the commit of the place behind the last message.
+        row: the index in that commit of the place behind the last message.
+        is_live: whether they came from a commit, not from history.
+        rows: for each message its index in its commit; one uint32 each.
+        loss: what was dropped before the subscription had it, or None.
     """
 
     batch: Batch
@@ -40,7 +48,16 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class ScanStep:
-    """One step of a scan: messages of one shard, or a loss with an empty batch."""
+    """One step of a scan: messages of one shard, or a loss with an empty batch.
+
+    An engine gives it to ``Database.next``; users get ``ScanPage``.
+
+    Attributes:
+        iterator: where the scan continues.
+        batch: the messages.
+        end_of_scan: whether everything was read.
+        loss: what was dropped before the scan came to it, or None.
+    """
 
     iterator: ScanIterator
     batch: Batch
@@ -50,7 +67,13 @@ class ScanStep:
 
 @dataclass(frozen=True, slots=True)
 class CommitSpan:
-    """Commits of a shard up to ``until``, and the messages and bytes in them that match."""
+    """The commits of a shard up to ``until``, and how many messages in them match.
+
+    Attributes:
+        until: the serial of the last commit.
+        messages: how many messages match.
+        bytes: the bytes of their topics and values.
+    """
 
     until: int
     messages: int
@@ -61,11 +84,15 @@ class CommitSpan:
 class RetentionClass:
     """How long messages of the topics of ``filter`` are kept; 0 sets no limit.
 
-    - ``age_us``: how long ago a message may have been stored.
-    - ``bytes_max``: limit for its files, in all shards together.
-    - ``rotate_us``: how long a generation takes messages; 0: the core decides.
-    - ``keep_last``: how many messages of each topic are kept, whatever their age.
-    - ``layout``: of new generations; None: as that of the generation before.
+    It is how engines take a ``Retention``.
+
+    Attributes:
+        filter: the topic filter of the class.
+        age_us: how long ago a message may have been stored, in µs.
+        bytes_max: how many bytes its files may have, in all shards together.
+        rotate_us: how long a generation takes messages, in µs; 0: the core decides.
+        keep_last: how many messages of each topic are kept, whatever their age.
+        layout: the layout of new generations; None: as the generation before.
     """
 
     filter: str
@@ -78,7 +105,13 @@ class RetentionClass:
 
 @dataclass(frozen=True, slots=True)
 class SlabUsage:
-    """A slab, its bytes on disk, and about how many of those are garbage."""
+    """A slab, its bytes on disk, and about how many of those are garbage.
+
+    Attributes:
+        slab: the slab.
+        disk_bytes: the bytes of its files.
+        garbage_bytes: about how many of them are of messages that were sealed again or deleted.
+    """
 
     slab: Slab
     disk_bytes: int
@@ -89,7 +122,12 @@ class SlabUsage:
 class StructureUsage:
     """The size of the messages of one structure in a retention class.
 
-    ``bytes`` are those of topics and values, ``disk_bytes`` those of files.
+    Attributes:
+        retention_class: the topic filter of the class.
+        structure: the structure, such as ``metrics/+/cpu``.
+        messages: how many messages it has.
+        bytes: the bytes of their topics and values.
+        disk_bytes: the bytes of files that they take.
     """
 
     retention_class: str
@@ -101,10 +139,13 @@ class StructureUsage:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A slab that was dropped, its bytes on disk, and the reason.
+    """A slab that was dropped, its size, and the reason; an element of ``Maintained.dropped``.
 
-    ``reason``: ``"age"``; ``"bytes"``: its class had too many; ``"quota"``; or ``"keep_last"``: its
-    class keeps nothing but the last messages.
+    Attributes:
+        slab: the slab.
+        disk_bytes: the bytes of its files.
+        reason: ``"age"``; ``"bytes"``: its class had too many; ``"quota"``; or ``"keep_last"``: its
+            class keeps nothing but the last messages.
     """
 
     slab: Slab
@@ -114,11 +155,12 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """The result of one run of maintenance, or of one that would run next.
+    """The result of a run of maintenance, or of one that would run; made by ``Database.maintain``.
 
-    - ``rotated``: how many generations it began.
-    - ``dropped``: the slabs that it dropped.
-    - ``kept``: how many messages of those slabs it wrote to new ones, as the last of their topics.
+    Attributes:
+        rotated: how many generations it began.
+        dropped: the slabs that it dropped.
+        kept: how many messages of those slabs it wrote to new ones, as the last of their topics.
     """
 
     rotated: int
@@ -128,11 +170,12 @@ class Maintained:
 
 @dataclass(frozen=True, slots=True)
 class QuotaState:
-    """The quota of an open database, and how much counts against it.
+    """The quota of an open database, and how much counts against it; users get ``Quota``.
 
-    - ``quota_bytes``: 0: there is no quota.
-    - ``quota_trim``: the part of it from which on the oldest generations go; 0: they never do.
-    - ``disk_bytes``: of the open shards; measured once a second.
+    Attributes:
+        quota_bytes: the quota; 0: there is none.
+        quota_trim: the part of it from which on the oldest generations go; 0: they never do.
+        disk_bytes: the bytes on disk of the open shards; measured once a second.
     """
 
     quota_bytes: int
@@ -142,7 +185,12 @@ class QuotaState:
 
 @dataclass(frozen=True, slots=True)
 class TrimCount:
-    """The slabs that were removed as a whole, and how many messages of others one by one."""
+    """The slabs that were removed as a whole, and how many messages of others one by one.
+
+    Attributes:
+        slabs: the slabs.
+        messages: how many messages.
+    """
 
     slabs: list[Slab]
     messages: int
@@ -150,14 +198,15 @@ class TrimCount:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A copy of a database.
+    """A copy of a database; made by ``Database.snapshot``.
 
-    - ``path``: its directory.
-    - ``serials``: for each shard the last commit that it holds; empty if ``restore`` made it.
-    - ``files``, ``bytes``: how many files it has, without the empty ``handles.lock``, and their
-      size.
-    - ``copied_bytes``: how many of the bytes were copied. The rest shares its space on disk with
-      the source or with the base.
+    Attributes:
+        path: its directory.
+        serials: for each shard the last commit that it holds; empty if ``restore`` made it.
+        files: how many files it has, without the empty ``handles.lock``.
+        bytes: the size of these files.
+        copied_bytes: how many of the bytes were copied. The rest shares its space on disk with the
+            source or with the base.
     """
 
     path: str

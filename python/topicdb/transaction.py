@@ -71,8 +71,9 @@ class Transaction:
 
     Nothing is stored before the commit, which applies everything or nothing. The commit raises
     ConflictError if another commit has meanwhile changed anything that this transaction read,
-    deleted or required; and also if it has written something and was open for longer than
-    ``conflict_window``. Writes that nothing read overwrite each other: the last commit wins.
+    deleted or required. It also does if the transaction has written something and was open for
+    longer than ``conflict_window``. Writes that nothing read overwrite each other: the last commit
+    wins.
 
     Every method raises ClosedError once the transaction is over. Several threads may use it, one
     call at a time. Use it in ``with``: the end commits, and an error rolls back.
@@ -107,12 +108,14 @@ class Transaction:
     ) -> None:
         """Stores a message at commit; it replaces one with the same topic and timestamp.
 
-        - ``topic``: any; the message is stored in the shard of this transaction.
-        - ``timestamp``: None is assigned at commit.
-        - ``value``: bytes-like, or ``topicdb.SERIAL`` for the serial of the commit.
-        - ``raw``: as in ``Database.append``.
+        Arguments:
+            topic: any; the message is stored in the shard of this transaction.
+            timestamp: as in ``Database.append``; None is assigned at commit.
+            value: bytes-like, or ``topicdb.SERIAL`` for the serial of the commit.
+            raw: as in ``Database.append``.
 
-        Raises TopicError, ValueError or TypeError for what cannot be a message.
+        Raises:
+            TopicError, ValueError, TypeError: the arguments make no message.
         """
         if value is None:
             raise TypeError("value: expected bytes-like or topicdb.SERIAL, got None")
@@ -127,14 +130,31 @@ class Transaction:
     def delete(
         self, filter: str, start: TimeLike | None = None, end: TimeLike | None = None
     ) -> None:
-        """Removes, at commit, the messages that match in ``start`` <= timestamp < ``end``."""
+        """Removes, at commit, the messages that match in ``start`` <= timestamp < ``end``.
+
+        Arguments:
+            filter: one topic filter.
+            start: as in ``Database.scan``.
+            end: as in ``Database.scan``.
+        """
         one_filter(filter)
         self._core.delete(filter, *time_range_us(start, end))
 
     def get(self, topic: str, timestamp: TimeLike = 0) -> bytes | None:
-        """Returns the value of one message, or None if it is not stored.
+        """Returns the value of one message.
 
-        If several generations have such a message, the newest generation counts.
+        Arguments:
+            topic: its topic.
+            timestamp: its timestamp; 0 in a map of topics.
+
+        Returns:
+            The payload, or None if the message is not stored. If several generations have such a
+            message, the newest generation counts.
+
+        Example:
+            >>> with db.transaction() as tx:
+            ...     tx.get("mode/h1") is None
+            True
         """
         value = self._core.get(topic, time_us(timestamp))
         return None if value is None else _core.payload_of(value)
@@ -150,9 +170,15 @@ class Transaction:
     ) -> Scan:
         """Returns the messages of this shard that match, by timestamp.
 
-        Only those with ``start`` <= timestamp < ``end``.
+        Arguments:
+            filter: one topic filter.
+            start: as in ``Database.scan``.
+            end: as in ``Database.scan``.
+            properties: as in ``Database.scan``.
+            raw: as in ``Database.scan``.
 
-        ``properties``, ``raw``: as in ``Database.scan``.
+        Returns:
+            A scan, which you can read while the transaction is open.
         """
         one_filter(filter)
         form = form_of(properties=properties, raw=raw)
@@ -169,8 +195,12 @@ class Transaction:
     def require(self, topic: str, timestamp: TimeLike, value: BytesLike) -> None:
         """Lets the commit fail with PreconditionError unless this very message is stored.
 
-        The commit checks what is stored before its own writes. The value of a message is its
-        payload.
+        The commit checks what is stored before its own writes.
+
+        Arguments:
+            topic: the topic of the message.
+            timestamp: its timestamp.
+            value: its payload.
         """
         if value is None:
             raise TypeError("value: expected bytes-like, got None; see require_absent")
@@ -181,9 +211,14 @@ class Transaction:
 
         Any value will do. The commit checks what is stored before its own writes.
 
-        >>> with db.transaction(key="client-7") as tx:              # doctest: +SKIP
-        ...     tx.require_present("sessions/client-7", 0)
-        ...     tx.write("inbox/client-7", None, b"hello")
+        Arguments:
+            topic: the topic of the message.
+            timestamp: its timestamp.
+
+        Example:
+            >>> with db.transaction(key="client-7") as tx:
+            ...     tx.require_absent("ended/client-7", 0)
+            ...     tx.write("inbox/client-7", None, b"hello")
         """
         self._core.require_present(topic, time_us(timestamp))
 
@@ -191,6 +226,10 @@ class Transaction:
         """Lets the commit fail with PreconditionError if a message is stored there.
 
         The commit checks what is stored before its own writes.
+
+        Arguments:
+            topic: the topic of the message.
+            timestamp: its timestamp.
         """
         self._core.require(topic, time_us(timestamp), None)
 
@@ -199,6 +238,9 @@ class Transaction:
 
         If a function raises an error, the others still run, and then the commit raises the first
         error. What is committed stays.
+
+        Arguments:
+            function: takes no arguments.
         """
         if not callable(function):
             raise TypeError(f"on_commit: expected a function, got {type(function).__name__}")
@@ -207,15 +249,24 @@ class Transaction:
     def commit(self, *, timeout: float | timedelta | None = None) -> Receipt:
         """Applies everything or nothing, and returns the receipt. The end of ``with`` calls it.
 
-        - ``timeout``: the most seconds that it may take; None: the ``commit_timeout`` of
-          ``Database.transaction``. A commit that still waits then, behind others or for room in the
-          queue, is withdrawn. One that is being applied goes on.
+        Arguments:
+            timeout: the most seconds that it may take; None: the ``commit_timeout`` of
+                ``Database.transaction``. A commit that still waits then, behind others or for room
+                in the queue, is withdrawn. One that is being applied goes on.
 
-        Raises ConflictError (running the transaction again may succeed; ``conflicts`` lists what
-        was changed), PreconditionError (running it again cannot; ``failures`` lists what was
-        expected and found), QuotaError, ReadOnlyError (a generation that takes no messages) or
-        StorageError. Raises CommitTimeoutError after ``timeout``: ``known`` says whether it is
-        stored, and ``outcome`` tells how it ends.
+        Returns:
+            The receipt, which ``receipt`` has as well.
+
+        Raises:
+            ConflictError: another commit changed what this one read. Run the transaction again;
+                ``conflicts`` lists what was changed.
+            PreconditionError: something that it requires is not so; ``failures`` lists what was
+                expected and found.
+            QuotaError: the quota is reached.
+            ReadOnlyError: the generation takes no messages.
+            StorageError: the file system failed.
+            CommitTimeoutError: it took longer than ``timeout``: ``known`` says whether it is
+                stored, and ``outcome`` tells how it ends.
         """
         limit_us = self._limit_us if timeout is None else timeout_us(timeout)
         if limit_us is not None:
@@ -236,12 +287,19 @@ class Transaction:
         conflicts with it if it reads what this one writes. While ``max_pending`` commits wait in
         the shard, this call waits. ``close`` of the database finishes what is queued.
 
-        Raises ClosedError here, and QuotaError if the database is in this process. Other errors of
-        ``commit`` are in the future, which cannot be cancelled. Functions given to ``on_commit``
-        run before it has the receipt, in the thread that fulfils futures.
+        Returns:
+            A future with the receipt or the error; it cannot be cancelled. Functions given to
+            ``on_commit`` run before it has the receipt, in the thread that fulfils futures.
 
-        >>> futures = [move(db, account).commit_async() for account in accounts]  # doctest: +SKIP
-        >>> receipts = [future.result() for future in futures]              # doctest: +SKIP
+        Raises:
+            ClosedError: the transaction is over.
+            QuotaError: the quota is reached, and the database is in this process.
+
+        Example:
+            >>> tx = db.transaction()
+            >>> tx.write("mode/h1", 0, b"auto")
+            >>> tx.commit_async().result().count
+            1
         """
         outcome = self._start(urgent=False, room_us=None)
         assert outcome is not None  # it waits for room as long as it takes

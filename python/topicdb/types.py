@@ -42,8 +42,15 @@ class ArrowArray(Protocol):
 class Message(NamedTuple):
     """One stored message: a topic, a timestamp and a value.
 
-    ``timestamp`` is in microseconds since 1970-01-01 UTC. ``value`` is opaque bytes: the payload
-    that was published.
+    Attributes:
+        topic: the topic.
+        timestamp: µs since 1970-01-01 UTC.
+        value: the payload that was published, as bytes. TopicDB does not look into it.
+
+    Example:
+        >>> message = db.scan("metrics/#").to_list()[0]
+        >>> message.topic, message.value
+        ('metrics/h1/cpu', b'42')
     """
 
     topic: str
@@ -57,15 +64,23 @@ class Properties(NamedTuple):
     A field is None or empty if its value is not known. A message that was stored without properties
     has none of them.
 
-    - ``qos``, ``retain``: as the message was published.
-    - ``client_id``: of the publisher, if a bridge was told.
-    - ``payload_format``, ``content_type``, ``response_topic``, ``correlation_data``: those of MQTT
-      5.
-    - ``message_expiry_s``: how many seconds the message had left to live when it was received.
-    - ``user_properties``: (name, value) pairs in their order; a name may occur more than once.
-    - ``subscription_ids``: MQTT's subscription identifiers.
-    - ``received``: when the message was received, in µs since 1970. It equals the timestamp, unless
-      that is the device's own.
+    Attributes:
+        qos: the QoS with which the message was published, 0 to 2.
+        retain: whether it was published with the retain flag.
+        client_id: the client that published it, if a bridge was told.
+        payload_format: MQTT 5's payload format indicator: 0 bytes, 1 UTF-8 text.
+        message_expiry_s: how many seconds the message had left to live when it was received.
+        content_type: MQTT 5's content type.
+        response_topic: MQTT 5's response topic.
+        correlation_data: MQTT 5's correlation data.
+        user_properties: (name, value) pairs in their order; a name may occur more than once.
+        subscription_ids: MQTT 5's subscription identifiers.
+        received: when the message was received, in µs since 1970. It equals the timestamp, unless
+            that is the device's own.
+
+    Example:
+        >>> db.scan("metrics/#", properties=True).to_list()[0].properties.qos is None
+        True
     """
 
     qos: int | None = None
@@ -82,7 +97,18 @@ class Properties(NamedTuple):
 
 
 class PropertyMessage(NamedTuple):
-    """A stored message with its properties, as reads with ``properties=True`` give it."""
+    """A stored message with its properties, as reads with ``properties=True`` give it.
+
+    Attributes:
+        topic: the topic.
+        timestamp: µs since 1970-01-01 UTC.
+        value: the payload that was published.
+        properties: how it was published.
+
+    Example:
+        >>> db.scan("metrics/#", properties=True).to_list()[0].value
+        b'42'
+    """
 
     topic: str
     timestamp: int
@@ -91,11 +117,21 @@ class PropertyMessage(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """A part of a read, made by ``Database.slices`` and read by ``Database.scan_slices``.
+    """A part of a read; made by ``Database.slices`` and read by ``Database.scan_slices``.
 
-    It stands for messages of one slab (``shard``, ``retention_class``, ``generation``): those of
-    commits behind ``after`` up to ``until``, with ``start`` <= timestamp < ``end``. ``messages``
-    and ``bytes`` say about how much that is. ``layout`` is that of the slab. Can be pickled.
+    It stands for messages of one slab. It can be pickled.
+
+    Attributes:
+        shard: the shard of the slab.
+        retention_class: the topic filter of the slab's class.
+        generation: the generation of the slab.
+        after: only commits behind this serial.
+        until: only commits up to this serial.
+        start: only timestamps from this one on, in µs since 1970; None: no bound.
+        end: only timestamps before this one; None: no bound.
+        messages: about how many messages it has.
+        bytes: about how many bytes of topics and values it has.
+        layout: the layout of the slab.
     """
 
     shard: int
@@ -112,13 +148,14 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The result of an append, a delete or another commit.
+    """The result of an append, a delete or another commit; made by ``Database.append``.
 
-    - ``serials``: for each shard that was written, the serial of its commit.
-    - ``count``: the number of messages.
-    - ``durability``: the level that was reached: ``"none"``, ``"os"`` or ``"disk"``.
-    - ``repeated``: an earlier append with the same ``id`` had stored all of it. The serials are
-      those of that append.
+    Attributes:
+        serials: for each shard that was written, the serial of its commit.
+        count: the number of messages.
+        durability: the level that was reached: ``"none"``, ``"os"`` or ``"disk"``.
+        repeated: an earlier append with the same ``id`` had stored all of it. The serials are those
+            of that append.
     """
 
     serials: dict[int, int]
@@ -129,10 +166,13 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The result of ``Database.next``: the messages, and the iterator behind them.
+    """A step through a stream: the messages, and where it continues; made by ``Database.next``.
 
-    ``end_of_stream`` is true only when a read-only generation has been read to its end. An empty
-    batch without it means "nothing yet".
+    Attributes:
+        iterator: where the stream continues.
+        batch: the messages.
+        end_of_stream: true only when a read-only generation has been read to its end. An empty
+            batch without it means "nothing yet".
     """
 
     iterator: Iterator
@@ -142,10 +182,13 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ScanPage:
-    """The result of ``Database.next`` for a scan: messages of one shard, and the iterator behind.
+    """A step of a scan: messages of one shard, and where it continues; made by ``Database.next``.
 
-    ``end_of_scan``: everything was read. Otherwise the batch is empty only where messages were
-    dropped before the scan came to them.
+    Attributes:
+        iterator: where the scan continues.
+        batch: the messages. It is empty at the end, and where messages were dropped before the scan
+            came to them.
+        end_of_scan: whether everything was read.
     """
 
     iterator: ScanIterator

@@ -32,8 +32,8 @@ SLICE_BYTES_MAX = 128 << 20
 def check_batch_limits(rows: int, bytes_max: int) -> None:
     """Checks the limits of a batch.
 
-    Raises ValueError if a batch of these limits can hold no message, TypeError if one is no
-    integer.
+    Raises:
+        ValueError: a batch of these limits can hold no message, TypeError if one is no integer.
     """
     for what, limit in (("rows", rows), ("bytes_max", bytes_max)):
         if isinstance(limit, bool) or not hasattr(limit, "__index__"):
@@ -55,17 +55,17 @@ def missing_metadata(missing: Mapping[int, str]) -> dict[bytes, bytes] | None:
 class Scan:
     """Messages that match a filter in a time range; made by ``Database.scan``.
 
-    Nothing is read until the scan is iterated or converted. Each time is a new read, which sees the
-    database as it is at that moment. Hands Arrow data to pyarrow, polars or DuckDB through
-    ``__arrow_c_stream__``. Valid while its database is open. Threads may share it: each read is
+    Nothing is read until you iterate or convert the scan. Each time is a new read, which sees the
+    database as it is at that moment. Through ``__arrow_c_stream__`` it hands Arrow data to pyarrow,
+    polars or DuckDB. It is valid while its database is open. Threads may share it: each read is
     independent of the others.
 
     Reading raises ClosedError, CorruptionError or ForkedError.
 
-    >>> scan = db.scan("site/#", start="-24h")                      # doctest: +SKIP
-    >>> for message in scan:                                        # doctest: +SKIP
-    ...     print(message.topic, message.value)
-    >>> frame = scan.to_pandas(values="text")                       # doctest: +SKIP
+    Example:
+        >>> scan = db.scan("site/#", start="-24h")
+        >>> scan.count(), scan.to_list()[0].value
+        (2, b'on')
     """
 
     def __init__(
@@ -98,8 +98,7 @@ class Scan:
     def missing_shards(self) -> dict[int, str]:
         """The missing shards that a read leaves out now, by number, and why each is missing.
 
-        Only a scan that was made with ``partial=True`` leaves any out:
-        docs/concepts/partial.md.
+        Only a scan that was made with ``partial=True`` leaves any out: docs/concepts/partial.md.
         """
         return self._missing()
 
@@ -109,7 +108,11 @@ class Scan:
         return bool(self.missing_shards)
 
     def __iter__(self) -> _Iterator[Message]:
-        """Gives each message in turn. Raises ClosedError, CorruptionError or ForkedError."""
+        """Gives each message in turn.
+
+        Raises:
+            ClosedError, CorruptionError, ForkedError: .
+        """
         for batch in self.batches():
             yield from batch
 
@@ -118,9 +121,18 @@ class Scan:
     ) -> _Iterator[_core.Batch]:
         """Gives batches of at most ``rows`` messages and about ``bytes_max`` bytes; none is empty.
 
-        With ``serials`` the property ``Batch.serials`` has, for each message, the serial of the
-        commit that stored it, in the shard where it is; 0 for a message that the transaction which
-        reads has yet to commit. Raises ValueError if a limit is less than 1.
+        Arguments:
+            rows: the most messages of a batch.
+            bytes_max: about how many bytes of topics and values a batch has (default 8 MiB).
+            serials: ``Batch.serials`` then has for each message the serial of the commit that
+                stored it, in the shard where it is. It is 0 for a message that the transaction
+                which reads has yet to commit.
+
+        Returns:
+            An iterator of batches.
+
+        Raises:
+            ValueError: a limit is less than 1.
         """
         check_batch_limits(rows, bytes_max)
         with self._opened() as scan:
@@ -142,8 +154,10 @@ class Scan:
 
         Its columns are topic, timestamp (µs, UTC) and value, and with ``properties=True`` also
         those of docs/concepts/properties.md. If it leaves out missing shards, the metadata of its
-        schema has their numbers: ``b"topicdb.missing_shards"``, such as ``b"1,3"``. Needs the
-        extra ``topicdb[arrow]``.
+        schema has their numbers: ``b"topicdb.missing_shards"``, such as ``b"1,3"``.
+
+        Raises:
+            ModuleNotFoundError: pyarrow is missing: install ``topicdb[arrow]``.
         """
         import pyarrow as pa
 

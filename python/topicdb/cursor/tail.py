@@ -16,19 +16,20 @@ class Tail(Closing):
     """Messages in the order in which they were committed; made by ``Database.tail``.
 
     Each message that matches comes exactly once: first those that are stored, then those that are
-    committed while it runs, whatever their timestamps. There is an order within each shard, none
-    among shards. Messages that are deleted or dropped before the tail comes to them are left out.
+    committed while it runs, whatever their timestamps. There is an order within each shard, and
+    none among shards. Messages that are deleted or dropped before the tail comes to them are left
+    out.
 
-    ``serials`` says how far it has come. A program stores that, and passes it to
-    ``Database.tail(after=…)`` to continue there. Use it in ``with``, or close it.
+    ``serials`` says how far it has come. Store that, and pass it to ``Database.tail(after=…)`` to
+    continue there. Use the tail in ``with``, or close it.
 
     Not thread-safe: one thread at a time reads; another may close it. Iteration raises ClosedError
     when the database is closed.
 
-    >>> with db.tail("metrics/#", after=stored, timeout=0) as tail:     # doctest: +SKIP
-    ...     for batch in tail.batches():
-    ...         load(batch)
-    ...     stored = tail.serials
+    Example:
+        >>> with db.tail("metrics/#", timeout=0) as tail:
+        ...     print([len(batch) for batch in tail.batches()], tail.serials)
+        [1] {0: 1}
     """
 
     def __init__(self, core: TailCursor, timeout_us: int | None, form: Form = "payload") -> None:
@@ -39,9 +40,10 @@ class Tail(Closing):
 
     @property
     def serials(self) -> dict[int, int]:
-        """By shard, the last commit of which every message was given and whose batch is done with.
+        """For each shard, the last commit of which you have had every message and done the batch.
 
-        A batch is done with when the next one is asked for, or when iteration has ended after it.
+        You are done with a batch when you ask for the next one, or when iteration has ended after
+        it.
         """
         return dict(self._serials)
 
@@ -50,8 +52,8 @@ class Tail(Closing):
         """The missing shards that it leaves out, by number, and why each is missing.
 
         Only a tail that was made with ``partial=True`` leaves any out, those that were missing when
-        it began. ``serials`` does not name them, unless ``after`` did: another tail that begins
-        there, when they are back, reads what this one has left out.
+        it began. ``serials`` does not name them, unless ``after`` did. When they are back, a tail
+        that begins there reads what this one has left out.
         """
         return self._core.missing_shards()
 
@@ -63,10 +65,18 @@ class Tail(Closing):
     def batches(
         self, rows: int = BATCH_ROWS, *, bytes_max: int = BATCH_BYTES_MAX, serials: bool = False
     ) -> _Iterator[_core.Batch]:
-        """Gives batches of whole commits: about ``rows`` messages, more if one commit has more.
+        """Gives batches of whole commits.
 
-        With ``serials`` the property ``Batch.serials`` has the commit of each message. Raises
-        ValueError if a limit is less than 1.
+        Arguments:
+            rows: about how many messages a batch has; more if one commit has more.
+            bytes_max: about how many bytes of topics and values a batch has (default 8 MiB).
+            serials: ``Batch.serials`` then has the commit of each message.
+
+        Returns:
+            An iterator of batches.
+
+        Raises:
+            ValueError: a limit is less than 1.
         """
         check_batch_limits(rows, bytes_max)
         while True:

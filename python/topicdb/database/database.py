@@ -10,6 +10,7 @@ from topicdb.database.facade.files import ParquetFiles
 from topicdb.database.facade.following import Following
 from topicdb.database.facade.lifecycle import Lifecycle
 from topicdb.database.facade.reading import Reading
+from topicdb.database.facade.stepping import Stepping
 from topicdb.database.facade.writing import Writing
 from topicdb.engine import AppendQueue, Engine
 from topicdb.engines.appends import AppendThread
@@ -19,13 +20,13 @@ from topicdb.frames.shown import never
 from topicdb.frames.text import size_text, table
 
 
-class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Closing):
+class Database(Writing, Reading, Stepping, Following, Lifecycle, Copying, ParquetFiles, Closing):
     """An open database: a directory of messages. Made by ``topicdb.open`` or ``topicdb.connect``.
 
     ``over`` makes one of an engine that somebody else has written (docs/internals/engines.md).
 
-    Thread-safe. A forked child must not use it: it opens its own. Whoever opens the handle closes
-    it, best by ``with``. After that its methods raise ClosedError, and so do its scans, tails,
+    Thread-safe. A forked child must not use it, and opens its own. Close the handle that you open,
+    best by ``with``. After that its methods raise ClosedError, and so do its scans, tails,
     subscriptions and transactions.
     """
 
@@ -46,36 +47,46 @@ class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Cl
     def over(engine: Engine, *, appends: AppendQueue | None = None) -> Database:
         """Puts this API over an engine that is open, which the database closes.
 
-        - ``engine``: fulfils ``topicdb.engine.Engine``; docs/internals/engines.md says what that
-          means, and ``python -m topicdb.conformance`` checks it.
-        - ``appends``: stores the appends and commits for which nobody waits. None: a thread, which
-          calls the engine for one after the other.
+        Methods that the engine lacks raise NotImplementedError.
 
-        Methods that the engine lacks raise NotImplementedError. Raises TypeError if ``engine`` has
-        not even what every engine needs.
+        Arguments:
+            engine: fulfils ``topicdb.engine.Engine``; docs/internals/engines.md says what that
+                means, and ``python -m topicdb.conformance`` checks it.
+            appends: stores the appends and commits for which nobody waits. None: a thread, which
+                calls the engine for one after the other.
 
-        >>> db = topicdb.Database.over(MemoryEngine())              # doctest: +SKIP
+        Returns:
+            The database.
+
+        Raises:
+            TypeError: ``engine`` has not even what every engine needs.
+
+        Example:
+            >>> db = topicdb.Database.over(MemoryEngine())  # doctest: +SKIP
         """
         check_engine(engine)
         return Database(engine, appends or AppendThread(engine))
 
     @property
     def engine(self) -> Engine:
-        """The engine that this database is put over, such as for ``over`` of one that wraps it."""
+        """The engine under this database. You need it for ``over`` of an engine that wraps it."""
         return self._core
 
     def stats(self) -> dict[str, Any]:
         """Returns counts and sizes of messages and streams, and how each shard stands.
 
         Each shard has its serial, clock and memory. ``clock`` is the last timestamp that was
-        assigned (µs since 1970), and ``clock_ahead`` says how far that is ahead of the clock (µs),
-        which must have stepped back then. ``clock_held`` is how far (µs) the clock has leapt ahead
-        without being believed yet.
+        assigned (µs since 1970). ``clock_ahead`` (µs) says how far that is ahead of the system's
+        clock, which must have stepped back then. ``clock_held`` (µs) says how far the clock has
+        leapt ahead without being believed yet.
 
-        ``subscriptions``: how many there are, and what was read for them. ``live_reads`` are reads
-        of what was just committed, ``catch_up_reads`` those of history, ``shared_reads`` those that
-        another subscription had done. ``page_bytes`` is the size of the pages that are kept for
-        them.
+        ``subscriptions`` says how many there are, and what was read for them: ``live_reads`` of
+        what was just committed, ``catch_up_reads`` of history, and ``shared_reads`` that another
+        subscription had done. ``page_bytes`` is the size of the pages that are kept for them.
+
+        Example:
+            >>> db.stats()["messages"]
+            3
         """
         return {**self._core.stats(), "subscriptions": self._core.subscription_stats()}
 
@@ -84,19 +95,19 @@ class Database(Writing, Reading, Following, Lifecycle, Copying, ParquetFiles, Cl
         self._core.refresh()
 
     def flush(self) -> None:
-        """Moves everything that was written so far to files and fsyncs it."""
+        """Moves everything that was written so far to files, and fsyncs them."""
         self._core.flush()
 
     def close(self) -> None:
         """Waits for calls in flight, flushes, and releases the locks. May be repeated.
 
-        Queued appends are finished before. Running scans, transactions and maps end.
+        Queued appends are finished first. Running scans, transactions and maps end.
         """
         self._appends.close_engine()
 
     @property
     def path(self) -> str:
-        """The directory of the database; of one from ``topicdb.connect``, the address."""
+        """The directory of the database; of one from ``topicdb.connect``, the server's address."""
         return self._core.path
 
     @property

@@ -11,9 +11,19 @@ from topicdb.database.snapshots import PathLike
 
 @dataclass(frozen=True, slots=True)
 class DroppedDatabase:
-    """What ``drop`` has removed, or would remove: so many files, and their bytes.
+    """What ``drop`` has removed, or would remove.
 
     Files that a snapshot shares take their space as long as the snapshot is there.
+
+    Attributes:
+        path: the directory of the database.
+        files: how many files it had.
+        bytes: the size of these files.
+
+    Example:
+        >>> topicdb.open("old.db").close()
+        >>> topicdb.drop("old.db", dry_run=True).bytes > 0
+        True
     """
 
     path: str
@@ -24,13 +34,22 @@ class DroppedDatabase:
 def exists(path: PathLike) -> bool:
     """Returns whether there is a database in the directory ``path``, whole or damaged.
 
-    It is one that ``open`` opens and would not make. A database whose making or whose drop was cut
-    short is none.
+    That is a database that ``open`` opens and would not make. One whose making or whose drop was
+    cut short does not count.
 
-    Raises StorageError if the directory may not be looked into; ValueError if ``path`` is empty.
+    Arguments:
+        path: a directory.
 
-    >>> topicdb.exists("fleet.db")                                  # doctest: +SKIP
-    True
+    Returns:
+        True if there is one.
+
+    Raises:
+        StorageError: the directory may not be read.
+        ValueError: ``path`` is empty.
+
+    Example:
+        >>> topicdb.exists("fleet.db")
+        True
     """
     return _core.look_at(settled_path(path)) == "database"
 
@@ -39,12 +58,20 @@ def databases(directory: PathLike) -> list[str]:
     """Returns the paths of the databases right below ``directory``, sorted.
 
     They are those that ``exists`` finds. It leaves out copies that are not complete (their names
-    end with ``.partial``), and directories that may not be looked into.
+    end with ``.partial``), and directories that it may not read.
 
-    Raises NotFoundError if there is no such directory.
+    Arguments:
+        directory: where to look; not below its subdirectories.
 
-    >>> topicdb.databases("/var/lib/fleet")                         # doctest: +SKIP
-    ['/var/lib/fleet/north.db', '/var/lib/fleet/south.db']
+    Returns:
+        The paths, each with ``directory`` in front.
+
+    Raises:
+        NotFoundError: there is no such directory.
+
+    Example:
+        >>> [path.rsplit("/", 1)[-1] for path in topicdb.databases(".")]
+        ['fleet.db']
     """
     found = _core.databases_in(settled_path(directory))
     return [path for path, state in found if state == "database"]
@@ -53,23 +80,31 @@ def databases(directory: PathLike) -> list[str]:
 def drop(path: PathLike, *, dry_run: bool = False) -> DroppedDatabase:
     """Removes the database at ``path`` with all its messages, and its directory. There is no undo.
 
-    It removes only what TopicDB has made there, damaged shards that a repair has put aside
-    included. If it is cut short, by Ctrl-C, an error or a crash, there is either the whole database
-    still, or something that ``open`` refuses and names; calling ``drop`` again finishes it then.
+    It removes only what TopicDB has made there, including damaged shards that a repair has put
+    aside. If Ctrl-C, an error or a crash cuts it short, either the whole database is still there,
+    or something that ``open`` refuses and names. Call ``drop`` again to finish it then.
 
-    - ``dry_run``: only says what would be removed, and raises what the drop would.
+    Arguments:
+        path: the directory of a database.
+        dry_run: removes nothing. It says what would be removed, and raises what the drop would.
 
-    Returns what was removed.
+    Returns:
+        What was removed.
 
-    Raises LockedError, which names a process, while the database is open anywhere, for writing or
-    for reading, here or in another process, or while somebody verifies or repairs it or stages a
-    job for it. It knows nothing of readers of an older TopicDB. Raises CorruptionError, which names
-    it, if anything in the directory is not TopicDB's; NotFoundError if there is no database;
-    SchemaError if a newer TopicDB wrote it; ValueError if ``path`` is a symbolic link. Then nothing
-    is changed. Raises StorageError if the file system failed.
+    Raises:
+        LockedError: somebody has the database open, for writing or reading, here or in another
+            process, or verifies or repairs it or stages a job for it; the text names a process.
+            Readers of an older TopicDB are not noticed.
+        CorruptionError: something in the directory is not TopicDB's; the text names it.
+        NotFoundError: there is no database.
+        SchemaError: a newer TopicDB wrote it.
+        ValueError: ``path`` is a symbolic link. After these five errors nothing is changed.
+        StorageError: the file system failed.
 
-    >>> topicdb.drop("old.db").files                                # doctest: +SKIP
-    57
+    Example:
+        >>> topicdb.open("old.db").close()
+        >>> topicdb.drop("old.db").files > 0
+        True
     """
     where = settled_path(path)
     files, size = _core.drop(where, dry_run)

@@ -51,31 +51,31 @@ def open(
 ) -> Database:
     """Opens the database at ``path``, or creates it there (``mode="rw"``) with the given schema.
 
-    The schema is fixed at creation; a value that is given later must agree with the stored one.
+    The schema is fixed at creation. These arguments are part of it: ``shards``, ``shard_by``,
+    ``layout``, ``timestamp_bytes``, ``structures``, ``thresholds`` and ``retention``. None stands
+    for what is stored, or for the default in a new database. Another value must agree with what is
+    stored. All other arguments are settings of this handle.
 
-    >>> with topicdb.open("fleet.db", retention={"#": "30d"}) as db:    # doctest: +SKIP
-    ...     db.append([("metrics/h1/cpu", None, b"42")])
-
-    Schema (``None``: as stored, or the default for a new database):
-        shards: number of shards, 1 to 1,024 (default 1). One process writes a shard.
+    Arguments:
+        path: the directory of the database.
+        mode: ``"rw"`` reads and writes, ``"r"`` only reads, also beside a process that writes.
+        shards: the number of shards, 1 to 1,024 (default 1). One process writes a shard.
         shard_by: what decides in which shard a message is stored. ``"topic"`` (the default): its
             topic, so that all messages of a topic are in one shard. ``"key"``: the key that
-            ``append`` is given with it, such as the client that has published it; without one, its
-            topic.
+            ``append`` is given with it, such as the client that has published it; without a key,
+            its topic.
         layout: ``"columnar"`` (the default: for messages, which are all kept) or ``"skipstream"``
-            (for state: the same topic and timestamp overwrites). It is that of the first
+            (for state: the same topic and timestamp overwrites). It is the layout of the first
             generations; ``Database.rotate`` and ``Retention.layout`` begin others.
         timestamp_bytes: 8, or 0 for a pure map of topics (every timestamp is then 0).
-        structures: hints, such as ``["metrics/+/cpu/#"]``: levels known to vary.
+        structures: hints, such as ``["metrics/+/cpu/#"]``: levels that are known to vary.
         thresholds: how many distinct words a level may have before it counts as varying, by depth;
             the last number repeats (default ``[100, 10]``).
         retention: topic filter to age (``"7d"``, a timedelta), ``Retention`` (age, bytes, layout),
             or None for "keep". The first filter that matches a topic decides its retention class.
             Topics that no filter matches are kept. ``Database.set_retention`` changes it.
-    Settings of this handle:
-        mode: ``"rw"`` reads and writes, ``"r"`` only reads, also beside a process that writes.
-        durability: the default of ``append``. ``"none"`` survives close, ``"os"`` ``kill -9``,
-            ``"disk"`` a power cut.
+        durability: the default of ``append``. A message survives a ``close`` with ``"none"``, a
+            ``kill -9`` with ``"os"``, and a power cut with ``"disk"``.
         only_shards: opens these shards only; other processes may write the others.
         on_damage: ``"raise"`` refuses a database with a shard that is damaged or gone. ``"skip"``
             opens it without such shards, unless all are: ``Database.missing_shards`` names them,
@@ -84,29 +84,31 @@ def open(
         write_buffer_bytes: memory for written messages before they go to files, shared by all
             shards (default 64 MiB).
         seal_bytes: layout columnar: each slab keeps this many bytes of messages as they came,
-            before they are sorted, compressed and indexed in the background (default 16 MiB).
-            Reading takes longest there.
+            before it sorts, compresses and indexes them in the background (default 16 MiB). Reading
+            takes longest there.
         learning: how structures are learned. ``"adaptive"``: within a budget of streams for each
-            slab, and anew whenever a generation ends. ``"base"``: by thresholds alone.
-        streams_max: that budget (default 4,096).
-        flush_interval, idle_flush_interval: asynchronous appends gather until the oldest has waited
-            for the first, or none came for the second. Other appends are written at once.
-        max_pending, max_pending_bytes: how many commits, and bytes of them, may wait in a shard. A
-            caller that brings more waits itself.
+            slab, and anew whenever a generation ends. ``"base"``: by ``thresholds`` alone.
+        streams_max: the budget of streams for each slab.
+        flush_interval: asynchronous appends gather until the oldest has waited this long. Other
+            appends are written at once.
+        idle_flush_interval: asynchronous appends are also written when none came for this long.
+        max_pending: how many commits may wait in a shard. A caller that brings more waits itself.
+        max_pending_bytes: how many bytes of commits may wait in a shard (default 64 MiB).
         conflict_window: the longest time that a transaction which writes may be open.
         quota_bytes: once the open shards have this many bytes on disk (a number, or ``"30GB"``;
             measured once a second), calls that add data raise QuotaError; deletes pass. None: no
             limit. ``Database.set_quota`` changes it.
-        quota_trim: the part of the quota from which on the oldest generations are dropped. None:
-            never.
-        maintenance_interval: how often ``Database.maintain`` runs in the background; it drops what
-            ``retention`` and ``quota_trim`` no longer keep. None: only when it is called.
-        directory_mode: permissions of the directory ``path``, such as ``0o700``, when this call
+        quota_trim: the part of the quota from which on the oldest generations are dropped, 0 to 1.
+            None: they never are.
+        maintenance_interval: how often ``Database.maintain`` runs in the background. It drops what
+            ``retention`` and ``quota_trim`` no longer keep. None: only when you call it.
+        directory_mode: the permissions of the directory ``path``, such as ``0o700``, when this call
             makes it: whoever may not enter it can read nothing. None: what the umask leaves, often
             readable for everybody. Directories above it are made as the umask has it.
 
-    Returns the handle. Many threads may use it, but no forked child: that opens its own. Close it,
-    or use ``with``.
+    Returns:
+        The handle. Many threads may use it, but no forked child: that opens its own. Close the
+        handle, or use ``with``.
 
     Raises:
         NotFoundError: there is no database, and ``mode="r"``.
@@ -119,6 +121,11 @@ def open(
         StorageError: the file system failed. With ``mode="r"`` also: the power failed while the
             database was written, and nobody has opened it for writing since.
         ValueError, TypeError: another option is wrong.
+
+    Example:
+        >>> with topicdb.open("plant.db", retention={"#": "30d"}) as plant:
+        ...     plant.append([("metrics/h1/cpu", None, b"42")]).count
+        1
     """
     if mode not in ("rw", "r"):
         raise ValueError(f"mode: expected 'rw' or 'r', got {mode!r}")

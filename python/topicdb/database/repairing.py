@@ -17,12 +17,14 @@ RepairProgress: TypeAlias = "Callable[[str, int, int], object] | None"
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The result of a repair.
+    """The result of a repair; made by ``topicdb.repair``.
 
-    - ``shards``: the shards that were built anew; ``messages``: how many messages they have.
-    - ``quarantine``: the directory where the damaged shards are now; None if nothing was mended.
-    - ``problems``: what was damaged; ``Problem.messages`` says how many messages are lost by it.
-    - ``remaining``: damage that is still there.
+    Attributes:
+        shards: the numbers of the shards that were built anew.
+        messages: how many messages these shards have.
+        quarantine: the directory where the damaged shards are now; None if nothing was mended.
+        problems: what was damaged; ``Problem.messages`` says how many messages are lost by it.
+        remaining: damage that is still there.
     """
 
     shards: list[int]
@@ -47,19 +49,30 @@ def repair(
 ) -> Repair:
     """Builds the damaged shards of the database at ``path`` anew, from all that can be read.
 
-    It first verifies the database (``topicdb.verify``); shards without damage stay as they are.
+    It first verifies the database (``topicdb.verify``). Shards without damage stay as they are.
     Messages keep their serials, generations and structures. Indexes, filters and counters are made
     anew from the messages. Once a new shard is complete, the damaged one is moved to
-    ``<path>/quarantine/<time>``, so a repair takes as much space again as the shard has. Remove
+    ``<path>/quarantine/<time>``. So a repair takes as much space again as the shard has. Remove
     that directory when you miss nothing.
 
-    - ``progress(phase, done, total)`` is called now and then; the phase is "verify", "rebuild" or
-      "check".
-    - ``replace_missing``: makes empty shards in the place of those whose directories are gone.
-      Otherwise they are among ``remaining``, since a directory may only be somewhere else.
+    Arguments:
+        path: the directory of a database that nobody has open for writing.
+        progress: called now and then with (phase, done, total); the phase is "verify", "rebuild" or
+            "check".
+        replace_missing: makes empty shards in the place of those whose directories are gone. By
+            default they are among ``remaining``, since a directory may only be somewhere else.
 
-    Raises LockedError if a handle has the database open for writing; CorruptionError if the file
-    ``TOPICDB`` or ``retention`` is damaged (restore a snapshot); NotFoundError if there is no
-    database.
+    Returns:
+        What was built anew, and what is lost.
+
+    Raises:
+        LockedError: a handle has the database open for writing.
+        CorruptionError: the file ``TOPICDB`` or ``retention`` is damaged: restore a snapshot.
+        NotFoundError: there is no database.
+
+    Example:
+        >>> topicdb.open("old.db").close()
+        >>> topicdb.repair("old.db").ok
+        True
     """
     return _core.repair(os.fspath(path), progress, replace_missing)

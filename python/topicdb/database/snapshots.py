@@ -32,16 +32,26 @@ def restore(
 
     It also copies any other database that nobody has open for writing.
 
-    - ``replace``: replaces a database that is at ``path``, at one moment. Readers that have the old
-      one open keep what they see.
-    - ``base``, ``copy``: as in ``Database.snapshot``.
+    Arguments:
+        snapshot: the directory of the snapshot.
+        path: where the database will be.
+        replace: replaces a database that is at ``path``, at one moment. Readers that have the old
+            one open keep what they see.
+        base: an earlier copy, as in ``Database.snapshot``.
+        copy: copies every byte, as in ``Database.snapshot``.
 
-    Returns a ``Snapshot`` that describes the new database; its ``serials`` are empty.
+    Returns:
+        A ``Snapshot`` that describes the new database; its ``serials`` are empty.
 
-    Raises NotFoundError if there is no database at ``snapshot``; ExistsError if there is something
-    at ``path``; LockedError, which names the process, if one of the two is open for writing.
+    Raises:
+        NotFoundError: there is no database at ``snapshot``.
+        ExistsError: there is something at ``path``.
+        LockedError: one of the two is open for writing; the text names the process.
 
-    >>> topicdb.restore("backup/monday", "fleet.db", replace=True)      # doctest: +SKIP
+    Example:
+        >>> copied = db.snapshot("backup/monday")
+        >>> topicdb.restore("backup/monday", "restored.db").files == copied.files
+        True
     """
     source, target = checked_path(snapshot), checked_path(path)
     with directories_for(target):

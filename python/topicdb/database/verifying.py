@@ -16,14 +16,17 @@ Progress: TypeAlias = "Callable[[int, int], object] | None"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something on disk that cannot be right.
+    """Something on disk that cannot be right; an element of ``Verification.problems``.
 
-    - ``what``: a sentence that names the file, block or record.
-    - ``shard``, ``retention_class``, ``generation``: where it is; None if it is in none.
-    - ``structures``: the structures that messages which cannot be read may have.
-    - ``messages``: how many messages cannot be read because of it, as far as that is known.
-    - ``first_timestamp``, ``last_timestamp``: of those messages, in µs since 1970; None if not
-      known.
+    Attributes:
+        what: a sentence that names the file, block or record.
+        shard: the number of the shard where it is, or None.
+        retention_class: the topic filter of the class where it is, or None.
+        generation: the generation where it is, or None.
+        structures: the structures that messages which cannot be read may have.
+        messages: how many messages cannot be read because of it, as far as that is known.
+        first_timestamp: the first timestamp of those messages, in µs since 1970; None if not known.
+        last_timestamp: the last timestamp of those messages; None if not known.
     """
 
     what: str
@@ -45,10 +48,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of a verification.
+    """The result of a verification; made by ``topicdb.verify``.
 
-    ``problems`` lists the damage. The other fields count the shards, slabs, blocks, pages and
-    messages that were checked.
+    Attributes:
+        problems: the damage.
+        shards: how many shards were checked.
+        slabs: how many slabs were checked.
+        blocks: how many blocks were checked.
+        pages: how many pages were checked.
+        messages: how many messages were checked.
     """
 
     problems: list[Problem]
@@ -67,17 +75,23 @@ class Verification:
 def verify(path: PathLike, *, deep: bool = True, progress: Progress = None) -> Verification:
     """Checks what is on disk of the database at ``path``, on all processors.
 
-    A database that is written meanwhile, here or in another process, is checked as it was at some
-    moment.
+    If somebody writes the database meanwhile, it is checked as it was at some moment.
 
-    - ``deep``: compares every byte with its checksum, and every message with its block's entry,
-      directory, filters and index, and with the structures. Otherwise it reads only those.
-    - ``progress``: called now and then with (messages done, messages in all); what it raises ends
-      the call.
+    Arguments:
+        path: the directory of a database.
+        deep: compares every byte with its checksum, and every message with its block's entry,
+            directory, filters and index, and with the structures. Otherwise it reads only those.
+        progress: called now and then with (messages done, messages in all). What it raises ends the
+            call.
 
-    Returns what was found: damage is not raised. Raises NotFoundError if there is no database.
+    Returns:
+        What was found. Damage is reported there, not raised.
 
-    >>> topicdb.verify("fleet.db").ok                               # doctest: +SKIP
-    True
+    Raises:
+        NotFoundError: there is no database.
+
+    Example:
+        >>> topicdb.verify("fleet.db").ok
+        True
     """
     return _core.verify(os.fspath(path), deep, progress)

@@ -35,13 +35,15 @@ class Consumer(Named):
     effect exactly once.
 
     In each shard, messages come in the order of commits. New streams, generations and structures
-    are read without further action. One thread at a time may use it; another may close it. Whoever
-    opened it closes it, best by ``with``; the name is free again then.
+    are read without further action. One thread at a time may use it; another may close it. Close
+    it, best by ``with``; then the name is free again.
 
-    >>> with db.consumer("etl", "site/#", timeout=5) as consumer:       # doctest: +SKIP
-    ...     for batch in consumer:
-    ...         load(batch)
-    ...         consumer.ack(batch)
+    Example:
+        >>> with db.consumer("etl", "site/#") as consumer:
+        ...     batch = consumer.poll(timeout=30)
+        ...     print([message.value for message in batch])
+        ...     consumer.ack(batch)
+        [b'on', b'off']
     """
 
     def __init__(
@@ -101,11 +103,18 @@ class Consumer(Named):
             self._report(loss)
 
     def poll(self, rows: int = 1_000, timeout: float | timedelta | None = 1.0) -> Batch:
-        """Returns the next messages, at most ``rows``.
+        """Returns the next messages.
 
-        Returns an empty batch if none come for ``timeout`` seconds (None: waits for ever), or when
-        the consumer is closed. Raises LossError if messages were dropped before it had them
-        (``on_loss="raise"``); the next call continues behind them.
+        Arguments:
+            rows: the most messages.
+            timeout: how many seconds to wait; None: for ever.
+
+        Returns:
+            The batch. It is empty if nothing comes in time, or when the consumer is closed.
+
+        Raises:
+            LossError: messages were dropped before it had them (``on_loss="raise"``); the next call
+                continues behind them.
         """
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
@@ -149,18 +158,20 @@ class Consumer(Named):
     def ack(self, batch: Batch | None = None, transaction: Transaction | None = None) -> None:
         """Says that the work on ``batch``, and on all that were given before it, is done.
 
-        - ``batch``: None: everything that was given. An empty batch, which ``poll`` gives when
-          nothing came, needs no acknowledgement; then this does nothing.
-        - ``transaction``: of any shard. The position is stored when it commits; without one, at
-          once. If it does not commit, the next ``ack`` must be for the same batch, or come after
-          ``rewind``, because the results of the work on that batch are not stored.
+        Arguments:
+            batch: None: everything that was given. An empty batch, which ``poll`` gives when
+                nothing came, needs no acknowledgement; then this does nothing.
+            transaction: of any shard. The position is stored when it commits; without one, at once.
+                If it does not commit, the next ``ack`` must be for the same batch, or come after
+                ``rewind``, because the results of the work on that batch are not stored.
 
-        Raises ValueError if this consumer did not give the batch, or not since it was moved
-        (``seek``, ``rewind``), if the batch is acknowledged already, if an earlier acknowledgement
-        belongs to a transaction that is not committed, or if one belongs to a transaction whose
-        commit may have been done, as its answer was lost: ``rewind`` finds out. Raises
-        ConflictError if another object has taken the name over; with ``transaction``, its commit
-        raises that or PreconditionError.
+        Raises:
+            ValueError: this consumer did not give the batch, or not since it was moved (``seek``,
+                ``rewind``); the batch is acknowledged already; or an earlier acknowledgement
+                belongs to a transaction that is not committed, or whose commit may have been done,
+                as its answer was lost: ``rewind`` finds out.
+            ConflictError: another object has taken the name over; with ``transaction``, its commit
+                raises that or PreconditionError.
         """
         with self._lock:
             self._check_open()
@@ -224,9 +235,11 @@ class Consumer(Named):
         """Gives what was given and not acknowledged once more.
 
         A transaction with an acknowledgement of this consumer that is still open cannot be
-        committed any more. If the answer to the commit of one was lost, this goes on where that
-        commit has left the consumer, if it was done. Raises ConflictError if another object has
-        taken the name over.
+        committed any more. If the answer to a commit with an acknowledgement was lost, this finds
+        out whether it was done, and goes on behind it then.
+
+        Raises:
+            ConflictError: another object has taken the name over.
         """
         with self._lock:
             self._check_open()
@@ -237,10 +250,14 @@ class Consumer(Named):
     def seek(self, start: Start) -> None:
         """Continues at ``start``, and stores that at once.
 
-        ``start``: ``"earliest"``; ``"latest"``; a time: in each shard the first message with that
-        timestamp or a later one; or places, as ``Database.subscribe`` takes them. An open
-        transaction with an acknowledgement of this consumer cannot be committed any more. Raises
-        SchemaError, and stays where it is, if it cannot begin there.
+        An open transaction with an acknowledgement of this consumer cannot be committed any more.
+
+        Arguments:
+            start: ``"earliest"``; ``"latest"``; a time: in each shard the first message with that
+                timestamp or a later one; or places, as ``Database.subscribe`` takes them.
+
+        Raises:
+            SchemaError: it cannot begin there, and stays where it is.
         """
         with self._lock:
             self._check_open()
@@ -255,23 +272,36 @@ class Consumer(Named):
             self._subscribe()
 
     def set_filters(self, filter: Filters) -> dict[int, Place]:
-        """Replaces the filters, at once and for good; returns from where the new ones apply.
+        """Replaces the filters, at once and for good.
 
-        That is where the consumer stands: in each shard, the place before which everything is
-        acknowledged. Topics that the old and the new filters match go on there: no message of them
-        is left out, and none comes again that is acknowledged. Of topics that only the new filters
-        match comes what was committed from there on; see ``seek`` for what was before. What was
-        given and not acknowledged comes again, as after ``rewind``, if the new filters match it; it
-        cannot be acknowledged as what was given before. If the filters are these already, it does
-        nothing.
+        The new filters apply from where the consumer stands: in each shard, the place before which
+        everything is acknowledged. Topics that the old and the new filters match go on there: you
+        miss no message of them, and none comes again that is acknowledged. Of topics that only the
+        new filters match you get what was committed from there on; see ``seek`` for what was
+        before. What was given and not acknowledged comes again, as after ``rewind``, if the new
+        filters match it; you cannot acknowledge the batches from before. If the filters are these
+        already, nothing happens.
 
         An open transaction with an acknowledgement of this consumer cannot be committed any more.
 
-        Raises TopicError for what is no topic filter, and SchemaError if it would stand in a
-        generation without a log, or if topics of the new filters go to such a one now. Raises
-        ConflictError if another object has taken the name over. Then nothing has changed.
+        Arguments:
+            filter: as in ``Database.scan``.
 
-        >>> consumer.set_filters(["site/#", "alarm/#"])             # doctest: +SKIP
+        Returns:
+            For each shard, the place from which the new filters apply.
+
+        Raises:
+            TopicError: something is no topic filter.
+            SchemaError: it would stand in a generation without a log, or topics of the new filters
+                go to such a one now.
+            ConflictError: another object has taken the name over. After these errors nothing has
+                changed.
+
+        Example:
+            >>> with db.consumer("etl", "site/#") as consumer:
+            ...     places = consumer.set_filters(["site/#", "alarm/#"])
+            ...     consumer.filters
+            ['site/#', 'alarm/#']
         """
         filters = filter_list(filter)
         with self._lock:
@@ -328,10 +358,11 @@ class Consumer(Named):
             return dict(self._places)
 
     def info(self) -> dict[str, Any]:
-        """Returns how it stands: the keys of ``Subscription.info``, with these differences.
+        """Returns how the consumer stands: the keys of ``Subscription.info``, and more.
 
-        ``unacknowledged``: how many messages were given and not acknowledged. ``lost`` also counts
-        those of earlier runs under this name.
+        Returns:
+            A dict. ``unacknowledged`` says how many messages were given and not acknowledged.
+            ``lost`` also counts those of earlier runs under this name.
         """
         with self._lock:
             info = self._subscription.info()

@@ -9,7 +9,7 @@ from topicdb.follow.positions import Place
 from topicdb.follow.subscription import Subscription
 
 if TYPE_CHECKING:
-    from topicdb.follow.group import Member
+    from topicdb.follow.member import Member
 
 
 class Part:

@@ -16,11 +16,20 @@ class Loss(NamedTuple):
     """A generation that was dropped with messages that a reader had not been given.
 
     Retention, the quota or ``drop_slab`` dropped it. What ``delete`` removes, and what
-    ``keep_last`` leaves out, is no loss.
+    ``keep_last`` leaves out, is no loss. ``on_loss`` of a reader decides what happens.
 
-    - ``shard``, ``retention_class``, ``generation``: which one was dropped.
-    - ``serial``: the commit that dropped it.
-    - ``messages``: how many messages the reader has lost, at most.
+    Attributes:
+        shard: the shard of the generation.
+        retention_class: the topic filter of its class.
+        generation: its number.
+        serial: the commit that dropped it.
+        messages: how many messages the reader has lost, at most.
+
+    Example:
+        >>> losses = []
+        >>> with db.consumer("etl", "site/#", on_loss=losses.append) as consumer:
+        ...     consumer.lost, losses
+        (0, [])
     """
 
     shard: int
@@ -35,9 +44,11 @@ OnLoss: TypeAlias = "Literal['report', 'raise'] | Callable[[Loss], object]"
 
 
 class LossError(_core.Error, RuntimeError):
-    """Messages were dropped before a reader was given them; ``loss`` says which.
+    """Messages were dropped before a reader was given them.
 
-    ``iterator``: if ``Database.next`` raised it for a scan, continues behind them; else None.
+    Attributes:
+        loss: the generation that was dropped.
+        iterator: where a scan continues behind them, if ``Database.next`` raised this; else None.
     """
 
     __module__ = "topicdb"
@@ -49,7 +60,11 @@ class Reporter:
     """Reports the losses of one reader in the way that the user asked for."""
 
     def __init__(self, reader: str, on_loss: OnLoss = "report") -> None:
-        """``reader`` names the reader in texts. Raises ValueError for an unknown ``on_loss``."""
+        """``reader`` names the reader in texts.
+
+        Raises:
+            ValueError: for an unknown ``on_loss``.
+        """
         if on_loss not in ("report", "raise") and not callable(on_loss):
             raise ValueError(
                 f"on_loss: expected 'report', 'raise' or something to call, got {on_loss!r}"

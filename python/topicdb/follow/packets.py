@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 
 
 class Packet(NamedTuple):
-    """A PUBLISH to be sent to the client.
+    """A PUBLISH to be sent to the client; made by ``Session.poll``.
 
-    - ``id``: its packet id; 0 with QoS 0. ``qos`` is that of the client's subscription.
-    - ``dup``: it was sent before.
-    - ``properties``: those that a bridge has stored with the message.
-    - ``message_expiry_s``: seconds that it has left to live (MQTT 5); None if it never expires.
+    Attributes:
+        id: its packet id; 0 with QoS 0.
+        topic: the topic of the message.
+        timestamp: µs since 1970-01-01 UTC.
+        value: the payload.
+        qos: the QoS of the client's subscription.
+        dup: whether it was sent before.
+        properties: those that a bridge has stored with the message.
+        message_expiry_s: how many seconds it has left to live (MQTT 5); None if it never expires.
     """
 
     id: int
@@ -60,8 +65,8 @@ def packets_again(
 ) -> tuple[list[Packet], list[InFlight]]:
     """Reads what is to be sent again: what is in flight and had no PUBREC, in its order.
 
-    Returns the packets; and those in flight whose message was deleted, or dropped with its
-    generation.
+    Returns:
+        The packets; and those in flight whose message was deleted, or dropped with its generation.
     """
     found: dict[int, Packet] = {}
     missing: list[InFlight] = []

@@ -46,7 +46,16 @@ PARTS_MAX = 4_096  # the most parts of a group
 class Place(NamedTuple):
     """A place among the messages that were committed to a shard.
 
-    ``serial``: the number of a commit, from 1. ``row``: the number of a message in it, from 0.
+    Attributes:
+        serial: the number of a commit, from 1.
+        row: the index of a message in it, from 0.
+
+    Example:
+        >>> receipt = db.append([("site/south/pump/1", None, b"on")])
+        >>> place = topicdb.Place(receipt.serials[0], 0)
+        >>> with db.subscribe("site/#", start={0: place}) as subscription:
+        ...     [message.topic for message in subscription.next(timeout=30).batch]
+        ['site/south/pump/1']
     """
 
     serial: int
@@ -56,10 +65,11 @@ class Place(NamedTuple):
 class Standing(NamedTuple):
     """How a consumer or group stands.
 
-    - ``filters``: its topic filters; None: every topic.
-    - ``lag``: about how many messages are stored and not acknowledged. For a group it is counted
-      from the part that is farthest behind.
-    - ``lost``: how many messages were dropped before it could read them, at most.
+    Attributes:
+        filters: its topic filters; None: every topic.
+        lag: about how many messages are stored and not acknowledged. For a group it is counted from
+            the part that is farthest behind.
+        lost: how many messages were dropped before it could read them, at most.
     """
 
     filters: list[str] | None
@@ -96,9 +106,10 @@ class Positions:
     ) -> tuple[dict[str, Any], dict[str, Place]]:
         """Becomes the owner; returns what is kept with the name, and the places by key.
 
-        - ``made``: what to keep if the name is new. Raises NotFoundError if the name is new and it
-          is None.
-        - ``changed``: what to keep from now on instead of what is kept.
+        Arguments:
+            made: what to keep if the name is new. Raises NotFoundError if the name is new and it is
+                None.
+            changed: what to keep from now on instead of what is kept.
         """
         if made is None and self._load() is None:
             raise self.missing()
@@ -128,7 +139,8 @@ class Positions:
     def standing(self) -> Standing:
         """Returns how the reader of this name stands, whoever has it open.
 
-        Raises NotFoundError if there is no such name.
+        Raises:
+            NotFoundError: there is no such name.
         """
         state = self._load()
         if state is None:
@@ -148,8 +160,10 @@ class Positions:
     def farthest(self) -> dict[int, Place]:
         """Returns for each shard where a reader of this name would go on.
 
-        For a group that is where the part stands that is farthest behind. Raises NotFoundError if
-        there is no such name.
+        For a group that is where the part stands that is farthest behind.
+
+        Raises:
+            NotFoundError: there is no such name.
         """
         state = self._load()
         if state is None:
@@ -172,7 +186,10 @@ class Positions:
         """Stores other places, which may be earlier ones, and what is to be kept with the name.
 
         ``losses`` counts from then on. No transaction that is still open can store a place any
-        more. Raises ConflictError if the name has another owner now.
+        more.
+
+        Raises:
+            ConflictError: the name has another owner now.
         """
         epoch, _ = self._fence_off_others(owned=True)
         self._begin_epoch(epoch, kept, places, losses)
@@ -181,8 +198,10 @@ class Positions:
     def reread(self) -> dict[str, Place]:
         """Returns the places that are stored, by key.
 
-        No transaction that is still open can store others any more. Raises ConflictError if the
-        name has another owner now.
+        No transaction that is still open can store others any more.
+
+        Raises:
+            ConflictError: the name has another owner now.
         """
         epoch, state = self._fence_off_others(owned=True)
         if state is None:
@@ -194,7 +213,8 @@ class Positions:
     def save(self, places: Mapping[str, Place]) -> None:
         """Stores places in a transaction of their own.
 
-        Raises ConflictError if the name has another owner now.
+        Raises:
+            ConflictError: the name has another owner now.
         """
         with self._begun(self.home) as transaction:
             self.write(transaction, self.home, places)

@@ -28,13 +28,15 @@ Hold: TypeAlias = Callable[[str, str, bool], Callable[[], None]]
 
 
 class Reader(NamedTuple):
-    """A consumer or group and how it stands, whoever has it open; see ``Database.standings``.
+    """A consumer or group and how it stands, whoever has it open; made by ``Database.standings``.
 
-    - ``kind``: "consumer" or "group".
-    - ``filters``: its topic filters; None: every topic.
-    - ``lag``: about how many messages are stored and not acknowledged.
-    - ``lost``: how many messages were dropped with their generation before it could read them, at
-      most.
+    Attributes:
+        kind: "consumer" or "group".
+        name: its name in the database.
+        filters: its topic filters; None: every topic.
+        lag: about how many messages are stored and not acknowledged.
+        lost: how many messages were dropped with their generation before it could read them, at
+            most.
     """
 
     kind: str
@@ -71,14 +73,16 @@ class OpenReaders:
     def consumer(self, name: str, make: Callable[[], Consumer], *, takeover: bool) -> Consumer:
         """Opens a consumer with ``make``, under this name.
 
-        Raises ConflictError if the name is open, unless ``takeover``.
+        Raises:
+            ConflictError: the name is open, unless ``takeover``.
         """
         return self._opened_as(self._consumers, name, "consumer", make, takeover=takeover)
 
     def session(self, client_id: str, make: Callable[[], Session], *, takeover: bool) -> Session:
         """Opens a session with ``make``, under this client id.
 
-        Raises ConflictError if the session is open, unless ``takeover``.
+        Raises:
+            ConflictError: the session is open, unless ``takeover``.
         """
         return self._opened_as(self._sessions, client_id, "session", make, takeover=takeover)
 
@@ -101,15 +105,27 @@ class OpenReaders:
         return session is not None and not session.closed
 
     def drop_consumer(self, name: str) -> None:
-        """Forgets it. Raises NotFoundError, or ConflictError if it is open."""
+        """Forgets it.
+
+        Raises:
+            NotFoundError: or ConflictError if it is open.
+        """
         self._drop(self._consumers, "consumer", name)
 
     def drop_group(self, name: str) -> None:
-        """Forgets it. Raises NotFoundError, or ConflictError if it is open."""
+        """Forgets it.
+
+        Raises:
+            NotFoundError: or ConflictError if it is open.
+        """
         self._drop(self._groups, "group", name)
 
     def drop_session(self, client_id: str) -> None:
-        """Forgets it. Raises NotFoundError, or ConflictError if it is open."""
+        """Forgets it.
+
+        Raises:
+            NotFoundError: or ConflictError if it is open.
+        """
         with ExitStack() as stack:
             stack.callback(self._make_way(self._sessions, client_id, "session", takeover=False))
             if not session_state.drop(self._engine, client_id):
@@ -171,8 +187,9 @@ class OpenReaders:
 class Kept(NamedTuple):
     """What is kept with a name.
 
-    - ``made``: what is stored with it, or is to be stored if the name is new.
-    - ``changed``: what is to be stored instead of a part of that.
+    Attributes:
+        made: what is stored with it, or is to be stored if the name is new.
+        changed: what is to be stored instead of a part of that.
     """
 
     made: dict[str, Any]
@@ -188,9 +205,10 @@ def kept_for(
 ) -> Kept:
     """Returns what is kept with a name that is to be opened with these filters.
 
-    Raises ValueError if the name has other filters, unless ``on_change`` is "replace". Then it
-    raises AccessError if this client may not read the new ones. Raises SchemaError if a new name,
-    or one with new filters, would begin in a generation without a log.
+    Raises:
+        ValueError: the name has other filters, unless ``on_change`` is "replace". Then it raises
+            AccessError if this client may not read the new ones.
+        SchemaError: a new name, or one with new filters, would begin in a generation without a log.
     """
     if on_change not in ("error", "replace"):
         raise ValueError(f"on_change: expected 'error' or 'replace', got {on_change!r}")
@@ -225,7 +243,11 @@ def readers_of(engine: Engine) -> list[Reader]:
 def group_timeout_us(
     parts: int, member_timeout: float | timedelta, window: int, window_bytes: int
 ) -> int:
-    """Returns ``member_timeout`` in µs. Raises ValueError if an option of a group is wrong."""
+    """Returns ``member_timeout`` in µs.
+
+    Raises:
+        ValueError: an option of a group is wrong.
+    """
     if not 1 <= parts <= PARTS_MAX:
         raise ValueError(f"parts: expected 1 to {PARTS_MAX}, got {parts}")
     timeout = timeout_us(member_timeout, what="member_timeout")

@@ -18,18 +18,17 @@ from topicdb.closing import Named
 from topicdb.engine import Engine
 from topicdb.follow.losses import Loss, Reporter, serials_now
 from topicdb.follow.packets import Packet, packet_of, packets_again, placed
-from topicdb.follow.positions import Place, check_whole
+from topicdb.follow.positions import Place
 from topicdb.follow.session_state import (
     InFlight,
     Qos,
     SessionFilter,
+    SessionRecord,
     SessionState,
     end_of,
-    topic_of,
 )
 from topicdb.follow.subscription import Delivery, Start, Subscription, check_log, places_of
 from topicdb.mqtt.expiry import left_s
-from topicdb.transaction import begun
 from topicdb.waiting import SLICE_S
 
 if TYPE_CHECKING:
@@ -43,12 +42,11 @@ _TOPICS_KNOWN_MAX = 10_000
 class Session(Named):
     """The stored session of an MQTT client, which comes and goes; made by ``Database.session``.
 
-    ``subscribe`` and ``unsubscribe`` are the client's. ``poll`` gives the packets to send;
+    Call ``subscribe`` and ``unsubscribe`` when the client does. ``poll`` gives the packets to send;
     ``puback``, ``pubrec`` and ``pubcomp`` take the client's answers. After a reconnection (the next
     ``Database.session`` of this client) ``poll`` first gives, with ``dup``, exactly the packets
-    that were not acknowledged, under the same packet ids, and ``releases`` has the ids whose PUBREL
-    is to be sent again. Then it continues. A message that several filters match comes once, with
-    the greatest QoS.
+    that were not acknowledged, under the same packet ids. ``releases`` then has the ids whose
+    PUBREL you send again. A message that several filters match comes once, with the greatest QoS.
 
     While nobody is connected, a session costs a record on disk. One thread at a time may call
     ``poll``; others may meanwhile answer, subscribe and close. Methods raise ClosedError once it is
@@ -69,9 +67,7 @@ class Session(Named):
     ) -> None:
         self._core = core
         self._client_id = client_id
-        self._topic = topic_of(client_id)
-        self._shard: int = _core.shard_of(self._topic, core.schema["shards"])
-        self._durability = durability
+        self._record = SessionRecord(core, client_id, durability)
         self._receive_maximum = receive_maximum
         self._report = Reporter(f"session {client_id!r}")
         self._lock = threading.RLock()
@@ -79,15 +75,13 @@ class Session(Named):
         self._closed = False
         self._subscription: Subscription | None = None
         self._matching: dict[str, list[SessionFilter]] = {}
-        check_whole(core, self._topic)  # what is stored has places in all shards
-        self._stored = self._load()
-        self._attempted: bytes | None = None  # a state that may be stored, as its commit failed
+        stored = self._record.stored
         self._state = SessionState(expiry_us)
         self._resumed = False
-        if self._stored is not None and not clean_start:
-            self._resumed = end_of(self._stored) > now_us()
-        if self._resumed and self._stored is not None:
-            self._state = SessionState.decode(self._stored)
+        if stored is not None and not clean_start:
+            self._resumed = end_of(stored) > now_us()
+        if self._resumed and stored is not None:
+            self._state = SessionState.decode(stored)
             self._state.expiry_us = expiry_us
         self._again: deque[Packet] = deque()  # packets to give before anything else
         self._found_again = False
@@ -102,18 +96,24 @@ class Session(Named):
     # The requests of the client.
 
     def subscribe(self, filter: str, qos: Qos = 1, *, start: Start = "latest") -> None:
-        """Subscribes to ``filter`` from ``start`` on, or changes the QoS if the client has done so.
+        """Subscribes to ``filter``, or changes the QoS of a subscription; stored at once.
 
-        ``start``: as in ``Database.subscribe``; it does not count for a known filter. Stored at
-        once. Raises TopicError for a bad filter, ValueError for a bad ``qos``, SchemaError if the
-        filter would begin in a generation without a log.
+        Arguments:
+            filter: one topic filter.
+            qos: the greatest QoS of the packets, 0 to 2.
+            start: as in ``Database.subscribe``; it does not count for a known filter.
+
+        Raises:
+            TopicError: a bad filter.
+            ValueError: a bad ``qos``.
+            SchemaError: the filter would begin in a generation without a log.
         """
         if qos not in (0, 1, 2):
             raise ValueError(f"qos: expected 0, 1 or 2, got {qos!r}")
         _core.check_filter(filter)
         with self._lock:
             self._check_open()
-            known = self._find(filter)
+            known = self._state.find(filter)
             since = {} if known is not None else self._now_at(filter, start)
             if known is None:
                 check_log(self._core, [filter], since)
@@ -129,27 +129,23 @@ class Session(Named):
             state.places = dict(new.since)  # no filter wants earlier messages
             state.lost.restart(serials_now(self._core, [new.text]))
         elif any(new.since[shard] < place for shard, place in state.places.items()):
-            self._go_back(new)
+            state.go_back(new)
             state.lost.restart(serials_now(self._core, [new.text]))
         state.filters.append(new)
         self._restart()
 
-    def _go_back(self, new: SessionFilter) -> None:
-        """Goes back for a filter with a start in the past; the others skip what they had."""
-        state = self._state
-        for one in state.filters:
-            one.since = {
-                shard: max(one.since[shard], place) for shard, place in state.places.items()
-            }
-        state.places = {
-            shard: min(new.since[shard], place) for shard, place in state.places.items()
-        }
-
     def unsubscribe(self, filter: str) -> bool:
-        """Ends a subscription, except for packets in flight; returns whether there was one."""
+        """Ends a subscription, except for packets in flight.
+
+        Arguments:
+            filter: as it was given to ``subscribe``.
+
+        Returns:
+            Whether there was one.
+        """
         with self._lock:
             self._check_open()
-            known = self._find(filter)
+            known = self._state.find(filter)
             if known is None:
                 return False
             with self._changed_filters():
@@ -172,12 +168,6 @@ class Session(Named):
             self._restart()
             raise
 
-    def _find(self, filter: str) -> SessionFilter | None:
-        for one in self._state.filters:
-            if one.text == filter and one.until is None:
-                return one
-        return None
-
     @property
     def filters(self) -> dict[str, Qos]:
         """The QoS of each filter that the client has subscribed to."""
@@ -186,13 +176,21 @@ class Session(Named):
     # The packets to the client, and its answers.
 
     def poll(self, count: int = 100, timeout: float | timedelta | None = 1.0) -> list[Packet]:
-        """Returns at most ``count`` packets to send; none if none come for ``timeout`` seconds.
+        """Returns the next packets to send.
 
         Their ids are stored before they are given. If that fails, they count as not given, and the
         next call gives them. While ``receive_maximum`` packets with QoS 1 and 2 were given in this
-        connection and are not acknowledged, nothing comes. ``timeout`` None waits for ever. Returns
-        no packets when another thread closes the session meanwhile. Raises ClosedError if it is
-        closed.
+        connection and are not acknowledged, nothing comes.
+
+        Arguments:
+            count: the most packets.
+            timeout: how many seconds to wait; None: for ever.
+
+        Returns:
+            The packets; none if nothing comes in time, or when another thread closes the session.
+
+        Raises:
+            ClosedError: the session is closed.
         """
         if count < 1:
             raise ValueError(f"count must be at least 1, got {count}")
@@ -287,17 +285,29 @@ class Session(Named):
         return packet.id
 
     def puback(self, *ids: int) -> None:
-        """Says that the client has these packets, of QoS 1. ValueError: one is not in flight.
+        """Says that the client has packets of QoS 1.
 
-        Stored with the next change or ``close``: after a crash they may come again.
+        This is stored with the next change or ``close``: after a crash they may come again.
+
+        Arguments:
+            *ids: of the packets.
+
+        Raises:
+            ValueError: a packet is not in flight.
         """
         with self._lock:
             self._forget(self._known(ids, 1))
 
     def pubrec(self, *ids: int) -> None:
-        """Says that the client has these packets, of QoS 2: send PUBREL. May be repeated.
+        """Says that the client has packets of QoS 2: send PUBREL. May be repeated.
 
-        Stored when it returns: they do not come again. ValueError: one is not in flight.
+        This is stored when it returns: they do not come again.
+
+        Arguments:
+            *ids: of the packets.
+
+        Raises:
+            ValueError: a packet is not in flight.
         """
         with self._lock:
             packets = [packet for packet in self._known(ids, 2) if not packet.received]
@@ -312,10 +322,15 @@ class Session(Named):
             self._answered(ids)
 
     def pubcomp(self, *ids: int) -> None:
-        """Says that the client has released these ids, of QoS 2.
+        """Says that the client has released ids of QoS 2.
 
-        Stored with the next change or ``close``: after a crash PUBREL may have to be sent again.
-        ValueError: one is not in flight, or had no PUBREC.
+        Stored with the next change or ``close``: after a crash you may have to send PUBREL again.
+
+        Arguments:
+            *ids: of the packets.
+
+        Raises:
+            ValueError: a packet is not in flight, or had no PUBREC.
         """
         with self._lock:
             packets = self._known(ids, 2)
@@ -425,24 +440,13 @@ class Session(Named):
 
     # Storing.
 
-    def _load(self) -> bytes | None:
-        with begun(self._core, self._shard, None) as transaction:
-            return transaction.get(self._topic, 0)
-
     def _save(self) -> None:
         """Stores the state, on condition that the stored one is what this object has stored."""
-        if self._attempted is not None and self._load() == self._attempted:
-            self._stored = self._attempted  # that commit was done, and its answer was lost
-        self._attempted = value = self._state.encode(now_us())
-        with begun(self._core, self._shard, self._durability) as transaction:
-            transaction.require(self._topic, 0, self._stored)
-            transaction.write(self._topic, 0, value, reserved=True)
-            try:
-                transaction.commit()
-            except (_core.PreconditionError, _core.ConflictError):
-                self._end()
-                raise self._lost() from None
-        self._stored, self._attempted = value, None
+        try:
+            self._record.save(self._state)
+        except (_core.PreconditionError, _core.ConflictError):
+            self._end()
+            raise self._lost() from None
         self._changed = False
 
     def flush(self) -> None:
@@ -458,7 +462,7 @@ class Session(Named):
             if self._closed:
                 return
             try:
-                if self._stored is not None or self._changed:
+                if self._record.stored is not None or self._changed:
                     self._save()
             finally:
                 self._end()

@@ -6,16 +6,19 @@ import json
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from topicdb import _core
 from topicdb.arguments.times import TIMESTAMP_MAX, now_us
 from topicdb.engine import Engine
 from topicdb.follow.losses import LossCount
-from topicdb.follow.positions import Place
+from topicdb.follow.positions import Place, check_whole
 from topicdb.follow.positions import stored as stored_in
 from topicdb.map import escape, unescape
 from topicdb.transaction import begun
+
+if TYPE_CHECKING:
+    from topicdb.types import Durability
 
 Qos: TypeAlias = Literal[0, 1, 2]
 _PREFIX = "$topicdb/session/"
@@ -62,6 +65,21 @@ class SessionState:
     in_flight: dict[int, InFlight] = field(default_factory=dict)  # by packet id
     lost: LossCount = field(default_factory=LossCount)
 
+    def find(self, filter: str) -> SessionFilter | None:
+        """Returns the filter of this text that the client has subscribed to."""
+        for one in self.filters:
+            if one.text == filter and one.until is None:
+                return one
+        return None
+
+    def go_back(self, new: SessionFilter) -> None:
+        """Goes back for a filter with a start in the past; the others skip what they had."""
+        for one in self.filters:
+            one.since = {
+                shard: max(one.since[shard], place) for shard, place in self.places.items()
+            }
+        self.places = {shard: min(new.since[shard], place) for shard, place in self.places.items()}
+
     def encode(self, now: int) -> bytes:
         body = {
             "expiry_us": self.expiry_us,
@@ -93,6 +111,40 @@ class SessionState:
             },
             LossCount.of_json(body.get("lost")),
         )
+
+
+class SessionRecord:
+    """Where the state of one session is stored. Its session owns it, and locks calls.
+
+    ``stored`` is what this object has read or stored last; None if there was no session.
+    """
+
+    def __init__(self, core: Engine, client_id: str, durability: Durability | None) -> None:
+        self._core = core
+        self._topic = topic_of(client_id)
+        self._shard: int = _core.shard_of(self._topic, core.schema["shards"])
+        self._durability = durability
+        self._attempted: bytes | None = None  # a state that may be stored, as its commit failed
+        check_whole(core, self._topic)  # what is stored has places in all shards
+        self.stored = self._load()
+
+    def _load(self) -> bytes | None:
+        with begun(self._core, self._shard, None) as transaction:
+            return transaction.get(self._topic, 0)
+
+    def save(self, state: SessionState) -> None:
+        """Stores a state, on condition that ``stored`` is stored.
+
+        Raises PreconditionError or ConflictError if another object has stored a state.
+        """
+        if self._attempted is not None and self._load() == self._attempted:
+            self.stored = self._attempted  # that commit was done, and its answer was lost
+        self._attempted = value = state.encode(now_us())
+        with begun(self._core, self._shard, self._durability) as transaction:
+            transaction.require(self._topic, 0, self.stored)
+            transaction.write(self._topic, 0, value, reserved=True)
+            transaction.commit()
+        self.stored, self._attempted = value, None
 
 
 def _places(by_key: dict[str, list[int]]) -> dict[int, Place]:

@@ -45,7 +45,8 @@ def start_of(start: Start) -> tuple[dict[int, tuple[int, int]] | None, int]:
 
     Places of None stand for the end of what is stored.
 
-    Raises ValueError or TypeError for a ``start`` that is no time, place or word.
+    Raises:
+        ValueError, TypeError: for a ``start`` that is no time, place or word.
     """
     if start == "latest":
         return None, 0
@@ -94,16 +95,17 @@ def check_window(window: int, window_bytes: int) -> None:
 
 
 class Delivery(NamedTuple):
-    """One delivery of a subscription: messages of one shard.
+    """One delivery of a subscription: messages of one shard; made by ``Subscription.next``.
 
-    - ``batch``: the messages. ``Batch.serials`` has the commit of each, and ``rows`` its number in
-      that.
-    - ``seqno``: the number of the last message, counted over the subscription from 1; to be given
-      to ``Subscription.ack``.
-    - ``shard``: the shard of the messages.
-    - ``next``: the place behind them. Every message of the shard before it was delivered; another
-      subscription can start there.
-    - ``is_live``: the messages came from a commit, not from history.
+    Attributes:
+        batch: the messages. ``Batch.serials`` has the commit of each.
+        seqno: the number of the last message, counted over the subscription from 1;
+            ``Subscription.ack`` takes it.
+        shard: the shard of the messages.
+        next: the place behind them. Every message of the shard before it was delivered; another
+            subscription can start there.
+        is_live: whether the messages came from a commit, not from history.
+        rows: for each message its index in its commit; an array of uint32 as long as the batch.
     """
 
     batch: Batch
@@ -133,17 +135,19 @@ class Subscription(Closing):
     """Messages of a filter: those stored, then those committed; made by ``Database.subscribe``.
 
     Iterate it for messages, with ``for`` or ``async for``, or iterate ``batches()``. Iteration
-    acknowledges what it gave when it asks for the next. With ``next`` and ``deliveries`` it is up
-    to you to call ``ack``. Iteration ends when nothing comes for ``timeout``, and when the
-    subscription is closed. It raises ClosedError when the database is closed.
+    acknowledges what it gave when it asks for the next. With ``next`` and ``deliveries`` you call
+    ``ack`` yourself. Iteration ends when nothing comes for ``timeout``, and when the subscription
+    is closed. It raises ClosedError when the database is closed.
 
     Thread-safe: each message goes to one of the threads that read. asyncio may read it in one event
-    loop. Whoever made it closes it, best by ``with``.
+    loop. Close it, best by ``with``.
 
-    >>> with db.subscribe("site/#", start="earliest") as subscription:  # doctest: +SKIP
-    ...     for delivery in subscription.deliveries():
-    ...         load(delivery.batch)
-    ...         subscription.ack(delivery.seqno)
+    Example:
+        >>> with db.subscribe("site/#", start="earliest") as subscription:
+        ...     delivery = subscription.next(timeout=30)
+        ...     print(len(delivery.batch), delivery.seqno)
+        ...     subscription.ack(delivery.seqno)
+        2 2
     """
 
     def __init__(
@@ -171,14 +175,20 @@ class Subscription(Closing):
     def next(
         self, timeout: float | timedelta | None = None, *, rows: int | None = None
     ) -> Delivery | None:
-        """Returns the next messages, at most ``rows`` (None: any number).
+        """Returns the next messages; ``ack`` acknowledges them.
 
-        Returns None if none come for ``timeout`` seconds (None: waits for ever), or when it is
-        closed.
+        Arguments:
+            timeout: how many seconds to wait; None: for ever.
+            rows: the most messages; None: any number.
 
-        Raises CorruptionError if what it has to read next is damaged; then nothing more comes.
-        Raises LossError if messages were dropped before they came (``on_loss="raise"``); the next
-        call continues behind them. Raises ClosedError when the database is closed.
+        Returns:
+            The delivery. None if nothing comes in time, or when the subscription is closed.
+
+        Raises:
+            CorruptionError: what it has to read next is damaged; then nothing more comes.
+            LossError: messages were dropped before they came (``on_loss="raise"``); the next call
+                continues behind them.
+            ClosedError: the database is closed.
         """
         if rows is not None and rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
@@ -198,7 +208,11 @@ class Subscription(Closing):
     def ack(self, seqno: int) -> None:
         """Acknowledges everything up to the message ``seqno``, which makes room in the window.
 
-        Raises ValueError if that message was not delivered, or is acknowledged already.
+        Arguments:
+            seqno: ``Delivery.seqno``, or that of an earlier message.
+
+        Raises:
+            ValueError: that message was not delivered, or is acknowledged already.
         """
         self._core.acknowledge(seqno)
         self._acknowledged = max(self._acknowledged, seqno)
@@ -296,9 +310,13 @@ class Subscription(Closing):
             self._core.close()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Waits until the callback is no longer called; returns whether that is so.
+        """Waits until the callback is no longer called.
 
-        ``timeout``: seconds; None waits for ever. Returns True at once if there is no callback.
+        Arguments:
+            timeout: how many seconds to wait; None: for ever.
+
+        Returns:
+            Whether that is so; True at once if there is no callback.
         """
         if self._thread is None:
             return True
@@ -316,14 +334,13 @@ class Subscription(Closing):
     def info(self) -> dict[str, Any]:
         """Returns how the subscription stands.
 
-        - ``state``: "catching up", "live", "full" (it waits for ``ack``), "paused", "failed" or
-          "closed".
-        - ``delivered``, ``acknowledged``: sequence numbers.
-        - ``waiting``, ``waiting_bytes``: how many messages are at hand for ``next``, and their
-          bytes.
-        - ``places``: for each shard, the place up to which everything was given.
-        - ``lost``: how many messages were dropped with their generation before they could be given,
-          at most.
+        Returns:
+            A dict. ``state`` is "catching up", "live", "full" (it waits for ``ack``), "paused",
+            "failed" or "closed". ``delivered`` and ``acknowledged`` are sequence numbers.
+            ``waiting`` and ``waiting_bytes`` say how many messages are at hand for ``next``.
+            ``places`` has for each shard the place up to which everything was given. ``lost`` says
+            how many messages were dropped with their generation before they could be given, at
+            most.
         """
         info = self._core.info()
         info["places"] = {shard: Place(*place) for shard, place in info["places"].items()}
@@ -334,8 +351,8 @@ class Subscription(Closing):
 
         It counts by the entries of blocks where these suffice, else by reading. A commit that was
         given in part counts as a whole. Deleted messages do not count, and neither do those of
-        shards that it does not read. Those that iterators have given (``given``) count until it is
-        behind them.
+        shards that it does not read. What iterators have given (``given``) counts until the
+        subscription is behind it.
         """
         places = self.info()["places"]
         shards = sorted(places) or None  # once it is closed, a server knows no places

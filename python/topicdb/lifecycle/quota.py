@@ -20,12 +20,14 @@ TrimPart: TypeAlias = "float | Literal['unchanged'] | None"
 class Quota:
     """The quota of an open database, or one that it would have, and how the database stands to it.
 
-    - ``bytes``: how many the open shards may have on disk; None: any number.
-    - ``trim``: the part of it from which on the oldest generations are dropped; None: they never
-      are.
-    - ``disk_bytes``: how many bytes the open shards have on disk.
-    - ``dropped``: the slabs that the next maintenance drops for the quota, as the files are now;
-      fewer if freeing garbage is enough.
+    Made by ``Database.set_quota``; ``Database.quota`` has the current one.
+
+    Attributes:
+        bytes: how many bytes the open shards may have on disk; None: any number.
+        trim: the part of it from which on the oldest generations are dropped; None: they never are.
+        disk_bytes: how many bytes the open shards have on disk.
+        dropped: the slabs that the next maintenance drops for the quota, as the files are now;
+            fewer if freeing garbage is enough.
     """
 
     bytes: int | None
@@ -40,7 +42,11 @@ class Quota:
 
 
 def quota_size(quota_bytes: Size | None) -> int:
-    """Returns a quota as the core takes it. Raises ValueError or TypeError for what is none."""
+    """Returns a quota as the core takes it.
+
+    Raises:
+        ValueError, TypeError: for what is none.
+    """
     if quota_bytes is None:
         return NO_QUOTA
     size = size_bytes(quota_bytes, what="quota_bytes")
@@ -50,7 +56,11 @@ def quota_size(quota_bytes: Size | None) -> int:
 
 
 def trim_part(quota_trim: float | None) -> float:
-    """Returns a part of the quota as the core takes it. Raises ValueError or TypeError."""
+    """Returns a part of the quota as the core takes it.
+
+    Raises:
+        ValueError, TypeError: .
+    """
     if quota_trim is None:
         return NO_TRIM
     if isinstance(quota_trim, str) or quota_trim != quota_trim:  # NaN is never reached

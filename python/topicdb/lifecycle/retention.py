@@ -43,18 +43,21 @@ _LAYOUT = "layout:"
 class Retention:
     """How long messages of a class are kept, and how; None sets no limit.
 
-    - ``age``: messages are dropped when they were stored this long ago: ``"7d"`` or a timedelta.
-    - ``bytes``: of files, in all shards; beyond it the oldest messages are dropped. A number, or
-      ``"10GiB"``.
-    - ``rotate``: how long a generation takes messages (default: an eighth of ``age``). Only whole
-      generations are dropped, so no message outlives its age by more than this.
-    - ``keep_last``: how many messages of each topic are kept, whatever their age. Without ``age``
-      and ``bytes``, all others are dropped once their generation ends (``rotate``: a day).
-    - ``layout``: how new generations are stored: ``"columnar"`` (for messages, which are all kept)
-      or ``"skipstream"`` (for state: one message of each topic and timestamp). Older generations
-      keep theirs. None: as the generation before, or as the database was made.
+    Attributes:
+        age: messages are dropped when they were stored this long ago: ``"7d"`` or a timedelta.
+        bytes: how many bytes the files of all shards may have, as a number or ``"10GiB"``. Beyond
+            that the oldest messages are dropped.
+        rotate: how long a generation takes messages (default: an eighth of ``age``). Only whole
+            generations are dropped, so no message outlives its age by more than this.
+        keep_last: how many messages of each topic are kept, whatever their age. Without ``age`` and
+            ``bytes``, all others are dropped once their generation ends (``rotate``: a day).
+        layout: how new generations are stored: ``"columnar"`` (for messages, which are all kept) or
+            ``"skipstream"`` (for state: one message of each topic and timestamp). Older generations
+            keep their layout. None: as the generation before, or as the database was made.
 
-    >>> topicdb.Retention("1h", bytes="10GiB", keep_last=1)             # doctest: +SKIP
+    Example:
+        >>> topicdb.Retention("1h", bytes="10GiB", keep_last=1).rotate is None
+        True
     """
 
     age: Age | None = None
@@ -66,12 +69,13 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """The result of a trim, or of one that would run.
+    """The result of a trim, or of one that would run; made by ``Database.trim``.
 
-    - ``slabs``: those that are removed as a whole.
-    - ``messages``: how many are removed one by one.
-    - ``before``: messages with timestamps before this one, in µs since 1970: how ``older_than`` was
-      understood.
+    Attributes:
+        slabs: the slabs that are removed as a whole.
+        messages: how many messages are removed one by one.
+        before: messages with timestamps before this one go, in µs since 1970: how ``older_than``
+            was understood.
     """
 
     slabs: list[Slab]
@@ -81,16 +85,22 @@ class Trimmed:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The size of a retention class, one of its generations, or the messages of one structure.
+    """The size of a retention class, of one of its generations, or of one structure's messages.
 
-    - ``generation``: 0 unless it is about one. ``structure``: None unless it is about one.
-    - ``messages``, ``bytes``: how many were written, and the bytes of their topics and values.
-    - ``disk_bytes``: of files. About ``garbage_bytes`` of them are of messages that were sealed
-      again or deleted since; the next maintenance frees these.
-    - ``first_timestamp``, ``last_timestamp``: µs since 1970.
+    Made by ``Database.usage``. For a structure it is what is stored now. ``bytes`` is estimated
+    then, and with the layout skipstream ``messages`` as well; timestamps and garbage are unknown.
 
-    For a structure it is what is stored now: ``bytes`` is estimated, with the layout skipstream
-    ``messages`` as well, and there are no timestamps and no garbage.
+    Attributes:
+        retention_class: the topic filter of the class.
+        generation: the number of the generation; 0 unless it is about one.
+        messages: how many messages were written.
+        bytes: the bytes of their topics and values.
+        disk_bytes: the bytes of files.
+        first_timestamp: the smallest timestamp, in µs since 1970.
+        last_timestamp: the greatest timestamp, in µs since 1970.
+        structure: the structure; None unless it is about one.
+        garbage_bytes: about how many of ``disk_bytes`` are of messages that were sealed again or
+            deleted since. The next maintenance frees them.
     """
 
     retention_class: str
@@ -106,12 +116,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """How fast the files grow.
+    """How fast the files grow; made by ``Database.forecast``.
 
-    - ``disk_bytes``: bytes of files now.
-    - ``bytes_per_day``: the average growth on disk over the life of what is stored.
-    - ``days_left``: until the quota is reached at that rate; None without a quota, or while nothing
-      grows.
+    Attributes:
+        disk_bytes: the bytes of files now.
+        bytes_per_day: the average growth on disk over the life of what is stored.
+        days_left: how long it takes to reach the quota at that rate; None without a quota, or while
+            nothing grows.
     """
 
     disk_bytes: int
@@ -210,7 +221,8 @@ def forecast(engine: Engine, now: TimeLike | None) -> Forecast:
 def retention_classes(retention: Mapping[str, RetentionLike]) -> list[RetentionClass]:
     """Returns the classes in the order given.
 
-    Raises TypeError for what is no mapping, SchemaError for limits that cannot be.
+    Raises:
+        TypeError: for what is no mapping, SchemaError for limits that cannot be.
     """
     if not isinstance(retention, Mapping):
         raise TypeError(
@@ -228,8 +240,9 @@ def parse_retention(text: str, *, what: str) -> Retention:
 
     ``"keep"`` sets no limit; a layout may stand beside it.
 
-    Raises ValueError, naming ``what``. A number without a unit is refused: it could be an age or a
-    size.
+    Raises:
+        ValueError: naming ``what``. A number without a unit is refused: it could be an age or a
+            size.
     """
     given: dict[str, Any] = {}
     parts = [part.strip() for part in text.split(",")]

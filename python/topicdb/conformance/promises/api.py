@@ -7,7 +7,7 @@ from topicdb.conformance import expect
 from topicdb.conformance.lab import Lab
 from topicdb.conformance.promise import promise
 from topicdb.follow.consumer import Consumer
-from topicdb.follow.group import Member
+from topicdb.follow.member import Member
 from topicdb.transaction import Transaction
 
 

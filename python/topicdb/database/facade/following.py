@@ -66,40 +66,54 @@ class Following:
 
         Each message comes once; in each shard, in the order of commits.
 
-        - ``filter``: as in ``scan``.
-        - ``start``: ``"latest"``: what is committed from now on; ``"earliest"``: also everything
-          that is stored; a time: only messages with that timestamp or a later one, stored or to
-          come; {shard: serial}: what was committed behind that (``Receipt.serials``); {shard:
-          Place}: from that place on (``Delivery.next``). Shards that are not named are read from
-          their oldest message on. None: ``"latest"``, or with ``given`` ``"earliest"``.
-        - ``given``: saved iterators of streams (``Page.iterator``); the subscription begins exactly
-          behind them. It leaves out what they have given or passed over, and in each shard the
-          generations of their classes that are older than theirs. It gives everything else: streams
-          without an iterator, and what was committed since an iterator was read last, wherever it
-          stands. To go on later, give the same iterators, and the places as ``start``.
-        - ``window``, ``window_bytes``: how many messages, and bytes of topics and values, may be
-          delivered and not acknowledged (default 1,000 and 8 MiB). Then nothing comes until
-          something is acknowledged. One message may be larger. A slow subscriber delays nobody, and
-          misses nothing.
-        - ``timeout``: iteration ends when nothing comes for this many seconds; None: never.
-        - ``callback``: called with each batch, in a thread of its own, until the subscription is
-          closed; an error that it raises ends the subscription.
-        - ``properties``, ``raw``: as in ``scan``. ``on_loss``: as in ``consumer``.
-        - ``partial``: leaves out the shards that are missing when it begins
-          (``Subscription.missing_shards``). Otherwise this raises MissingShardError if one is
-          missing that may have such messages.
+        Arguments:
+            filter: as in ``scan``.
+            start: ``"latest"``: what is committed from now on. ``"earliest"``: also everything that
+                is stored. A time: only messages with that timestamp or a later one, stored or to
+                come. {shard: serial}: what was committed behind that (``Receipt.serials``). {shard:
+                Place}: from that place on (``Delivery.next``). Shards that are not named are read
+                from their oldest message on. None: ``"latest"``, or with ``given`` ``"earliest"``.
+            given: saved iterators of streams (``Page.iterator``); the subscription begins exactly
+                behind them. It leaves out what they have given or passed over, and in each shard
+                the generations of their classes that are older than theirs. It gives everything
+                else: streams without an iterator, and what was committed since an iterator was read
+                last, wherever it stands. To go on later, give the same iterators, and the places as
+                ``start``.
+            window: how many messages may be delivered and not acknowledged. Then nothing comes
+                until you acknowledge some. A slow subscriber delays nobody, and misses nothing.
+            window_bytes: how many bytes of topics and values may be delivered and not acknowledged
+                (default 8 MiB). One message may be larger.
+            timeout: iteration ends when nothing comes for this many seconds; None: never.
+            callback: is called with each batch, in a thread of its own, until the subscription is
+                closed. An error that it raises ends the subscription.
+            properties: as in ``scan``.
+            raw: as in ``scan``.
+            on_loss: as in ``consumer``.
+            partial: leaves out the shards that are missing when it begins
+                (``Subscription.missing_shards``). By default a missing shard that may have such
+                messages raises MissingShardError.
 
-        Raises ValueError for a bad window or start. Raises SchemaError, which names the generation,
-        if it would begin in one of the layout ``skipstream``, which keeps no commit log, if
-        messages that match go to such a one now, or if an iterator of ``given`` has messages to
-        give in one. A subscription that comes to such a generation later raises it then, behind
-        everything that was committed before. Raises NotFoundError if an iterator of ``given`` is of
-        another database, or if ``keep_last`` has merged its generation; if that comes later,
-        reading raises it.
+        Returns:
+            The subscription. Iterate it for messages, or call ``next``.
 
-        >>> with db.subscribe("site/+/pump/#", start="-24h") as messages:   # doctest: +SKIP
-        ...     for message in messages:
-        ...         print(message)
+        Raises:
+            ValueError: a bad window or start.
+            SchemaError: it would read a generation of the layout ``skipstream``, which keeps no
+                commit log; the text names it. That is: it would begin there, messages that match go
+                there now, or an iterator of ``given`` has messages to give there. A subscription
+                that comes to such a generation later raises it then, behind everything that was
+                committed before.
+            NotFoundError: an iterator of ``given`` is of another database, or ``keep_last`` has
+                merged its generation. If that happens later, reading raises it.
+
+        Example:
+            >>> with db.subscribe("site/#", start="earliest") as messages:
+            ...     for message in messages:
+            ...         print(message.topic, message.value)
+            ...         if message.topic == "site/north/pump/2":
+            ...             break
+            site/north/pump/1 b'on'
+            site/north/pump/2 b'off'
         """
         form = form_of(properties=properties, raw=raw)
         filters = filter_list(filter)
@@ -144,30 +158,41 @@ class Following:
         The first call with this name makes the consumer, and it begins at ``start``. In later calls
         ``start`` does not count; see ``Consumer.seek``.
 
-        - ``start``: as in ``subscribe``.
-        - ``takeover``: ends the object that has the name open in this process.
-        - ``on_change``: what to do if the consumer has other filters. ``"error"`` raises
-          ValueError. ``"replace"`` gives it these, from where it stands; see
-          ``Consumer.set_filters``.
-        - ``window``, ``window_bytes``: how much is read ahead of ``poll`` (default 10,000 messages
-          and 32 MiB).
-        - ``timeout``: iteration ends when nothing comes for this many seconds; None: never.
-        - ``durability``: of the positions that it stores; None: the default of ``open``.
-        - ``properties``, ``raw``: as in ``scan``.
-        - ``on_loss``: what to do when it comes to where retention, the quota or ``drop_slab`` has
-          dropped messages before it had them. ``"report"`` writes a warning to the log
-          (``logging``). ``"raise"`` raises LossError, once for each generation. A function is
-          called with a ``Loss``. ``Consumer.lost`` counts these messages in any case.
+        Arguments:
+            name: the name of the consumer in this database.
+            filter: as in ``scan``.
+            start: as in ``subscribe``.
+            takeover: ends the object that has the name open in this process.
+            on_change: what to do if the consumer has other filters. ``"error"`` raises ValueError.
+                ``"replace"`` gives it these, from where it stands; see ``Consumer.set_filters``.
+            window: how many messages are read ahead of ``poll``.
+            window_bytes: how many bytes are read ahead of ``poll`` (default 32 MiB).
+            timeout: iteration ends when nothing comes for this many seconds; None: never.
+            durability: of the positions that it stores; None: the default of ``open``.
+            properties: as in ``scan``.
+            raw: as in ``scan``.
+            on_loss: what to do where retention, the quota or ``drop_slab`` has dropped messages
+                before the consumer had them. ``"report"`` writes a warning to the log
+                (``logging``). ``"raise"`` raises LossError, once for each generation. A function is
+                called with a ``Loss``. ``Consumer.lost`` counts these messages in any case.
 
-        Raises ConflictError if it is open elsewhere in this process, unless ``takeover``;
-        ValueError if it has another filter, unless ``on_change="replace"``; ReadOnlyError unless
-        the database is open for writing with all shards, since positions are stored in it;
-        MissingShardError if a shard is missing.
+        Returns:
+            The consumer. Close it, or use ``with``.
 
-        >>> with db.consumer("etl", "site/#") as consumer:     # doctest: +SKIP
-        ...     for batch in consumer:
-        ...         load(batch)
-        ...         consumer.ack(batch)
+        Raises:
+            ConflictError: it is open elsewhere in this process, unless ``takeover``.
+            ValueError: it has another filter, unless ``on_change="replace"``.
+            ReadOnlyError: the database is not open for writing with all shards. Positions are
+                stored in it.
+            MissingShardError: a shard is missing.
+
+        Example:
+            >>> with db.consumer("etl", "site/#") as consumer:
+            ...     for batch in consumer:
+            ...         print(len(batch), "messages")
+            ...         consumer.ack(batch)
+            ...         break
+            2 messages
         """
         form = form_of(properties=properties, raw=raw)
         check_window(window, window_bytes)
@@ -195,17 +220,28 @@ class Following:
     ) -> Session:
         """Opens the MQTT session of a client, as it was left, or a new one; see ``Session``.
 
-        - ``expiry``: the session ends this long after it was last stored (by a change or
-          ``close``); None: never.
-        - ``receive_maximum``: how many packets the client may have without an acknowledgement, 1 to
-          65,535.
-        - ``clean_start``: forgets a session that was stored.
-        - ``takeover``: ends the object that has the session open in this process, as MQTT wants it.
-        - ``durability``: of what it stores; None: the default of ``open``.
+        Arguments:
+            client_id: the client identifier of MQTT.
+            expiry: the session ends this long after it was last stored (by a change or ``close``);
+                None: never.
+            receive_maximum: how many packets the client may have without an acknowledgement, 1 to
+                65,535.
+            clean_start: forgets a session that was stored.
+            takeover: ends the object that has the session open in this process, as MQTT demands.
+            durability: of what it stores; None: the default of ``open``.
 
-        Raises ConflictError if the client is connected elsewhere in this process, unless
-        ``takeover``; ReadOnlyError unless the database is open for writing, since sessions are
-        stored in it; MissingShardError if a shard is missing; ValueError for a bad option.
+        Returns:
+            The session. Close it, or use ``with``.
+
+        Raises:
+            ConflictError: the client is connected elsewhere in this process, unless ``takeover``.
+            ReadOnlyError: the database is not open for writing. Sessions are stored in it.
+            MissingShardError: a shard is missing.
+            ValueError: a bad option.
+
+        Example:
+            >>> with db.session("client-7") as session:
+            ...     session.subscribe("site/#", qos=1)
         """
         if not 1 <= receive_maximum <= PACKET_ID_MAX:
             raise ValueError(f"receive_maximum: expected 1 to 65535, got {receive_maximum}")
@@ -230,15 +266,23 @@ class Following:
     def drop_session(self, client_id: str) -> None:
         """Forgets a session.
 
-        Raises NotFoundError if there is none, ConflictError if it is connected.
+        Arguments:
+            client_id: the client identifier of MQTT.
+
+        Raises:
+            NotFoundError: there is no such session.
+            ConflictError: the client is connected.
         """
         self._readers.drop_session(client_id)
 
     def expire_sessions(self) -> list[str]:
         """Forgets the sessions that have ended and are not connected, and returns their client ids.
 
-        To be called from time to time. A session that has ended is never resumed, whether this was
-        called or not.
+        Call it from time to time to free their space. A session that has ended is never resumed,
+        whether you called this or not.
+
+        Returns:
+            The client ids.
         """
         return session_state.expire(self._core, self._readers.has_session)
 
@@ -261,24 +305,32 @@ class Following:
         The first call with this name makes the group, and it begins at ``start``. In later calls
         ``start`` and ``parts`` do not count. In one process every call returns the same object.
 
-        - ``start``: as in ``subscribe``.
-        - ``parts``: how many parts the topics are divided into; at most this many members can work
-          at once.
-        - ``on_change``: as in ``consumer``; see ``Group.set_filters``.
-        - ``member_timeout``: how many seconds a member may be silent before it loses its parts.
-        - ``window``, ``window_bytes``: how much of one part may be given and not acknowledged
-          (default 1,000 messages and 8 MiB).
-        - ``durability``: of the positions that it stores; None: the default of ``open``.
-        - ``on_loss``: as in ``consumer``; ``Member.poll`` does it.
+        Arguments:
+            name: the name of the group in this database.
+            filter: as in ``scan``.
+            start: as in ``subscribe``.
+            parts: how many parts the topics are divided into. At most this many members can work at
+                once.
+            on_change: as in ``consumer``; see ``Group.set_filters``.
+            member_timeout: how many seconds a member may be silent before it loses its parts.
+            window: how many messages of one part may be given and not acknowledged.
+            window_bytes: how many bytes of one part may be given and not acknowledged (default 8
+                MiB).
+            durability: of the positions that it stores; None: the default of ``open``.
+            on_loss: as in ``consumer``; ``Member.poll`` does it.
 
-        Raises ValueError if it has another filter, unless ``on_change="replace"``, or for a bad
-        option; ConflictError if its filters are to be replaced while it has members; ReadOnlyError
-        as ``consumer`` does.
+        Returns:
+            The group.
 
-        >>> with db.group("workers", "jobs/#").join() as member:     # doctest: +SKIP
-        ...     for batch in member:
-        ...         work(batch)
-        ...         member.ack(batch)
+        Raises:
+            ValueError: it has another filter, unless ``on_change="replace"``; or a bad option.
+            ConflictError: its filters are to be replaced while it has members.
+            ReadOnlyError: the database is not open for writing with all shards.
+
+        Example:
+            >>> with db.group("workers", "site/#").join() as member:
+            ...     batch = member.poll(timeout=5)
+            ...     member.ack(batch)
         """
         timeout = group_timeout_us(parts, member_timeout, window, window_bytes)
         filters = filter_list(filter)
@@ -306,7 +358,12 @@ class Following:
     def drop_group(self, name: str) -> None:
         """Forgets a group and its positions.
 
-        Raises NotFoundError if there is none, ConflictError if it is open.
+        Arguments:
+            name: the name of the group.
+
+        Raises:
+            NotFoundError: there is no such group.
+            ConflictError: the group is open.
         """
         self._readers.drop_group(name)
 
@@ -318,12 +375,22 @@ class Following:
         """Returns all consumers and groups that were made and not dropped, and how each stands.
 
         A handle that only reads can call this, too.
+
+        Example:
+            >>> db.consumer("etl", "site/#").close()
+            >>> [(reader.name, reader.lag) for reader in db.standings()]
+            [('etl', 2)]
         """
         return readers_of(self._core)
 
     def drop_consumer(self, name: str) -> None:
         """Forgets a consumer and its position.
 
-        Raises NotFoundError if there is none, ConflictError if it is open.
+        Arguments:
+            name: the name of the consumer.
+
+        Raises:
+            NotFoundError: there is no such consumer.
+            ConflictError: the consumer is open.
         """
         self._readers.drop_consumer(name)

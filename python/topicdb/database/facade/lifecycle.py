@@ -41,21 +41,28 @@ class Lifecycle:
     ) -> Maintained:
         """Replaces the retention classes, at once and for good; see ``topicdb.open``.
 
-        Messages stay in the class in which they were stored, under its new limits. If that class is
-        not among the new ones, it keeps its messages as long as any class that their topics may
-        belong to now. A class that names a ``layout`` begins a generation of that layout at once,
-        unless its current one has it.
+        Messages stay in the class in which they were stored, under its new limits. A class that is
+        not among the new ones keeps its messages as long as any class to which their topics may
+        belong now. A class that names a ``layout`` begins a generation of that layout at once,
+        unless its current generation has it.
 
-        Returns what the next maintenance will rotate and drop because of age, bytes or
-        ``keep_last``, judged by the files as they are now: nothing has been dropped yet.
-        ``dry_run`` only returns this, and changes nothing. ``kept`` is 0, since it is not known
-        before how many messages ``keep_last`` saves.
+        Arguments:
+            retention: topic filter to age, ``Retention`` or None ("keep"), in the order in which
+                they are tried; as in ``topicdb.open``.
+            dry_run: changes nothing, and only returns the result.
 
-        Raises SchemaError for classes that contradict each other or are malformed; ReadOnlyError
-        unless this handle has all shards open for writing.
+        Returns:
+            What the next maintenance will rotate and drop because of age, bytes or ``keep_last``,
+            judged by the files as they are now. Nothing is dropped yet. ``kept`` is 0: how many
+            messages ``keep_last`` saves is known only afterwards.
 
-        >>> db.set_retention({"#": "30d"}, dry_run=True).dropped    # doctest: +SKIP
-        []
+        Raises:
+            SchemaError: classes contradict each other or are malformed.
+            ReadOnlyError: this handle does not have all shards open for writing.
+
+        Example:
+            >>> db.set_retention({"#": "30d"}, dry_run=True).dropped
+            []
         """
         return lifecycle.set_classes(self._core, retention, dry_run=dry_run)
 
@@ -69,24 +76,28 @@ class Lifecycle:
     ) -> Quota:
         """Replaces the quota of this handle, at once; see ``topicdb.open``.
 
-        - ``quota_bytes``: a number, or ``"30GB"``; None: no limit.
-        - ``quota_trim``: the part of it from which on the oldest generations are dropped; None:
-          they never are.
-        - ``dry_run``: only returns what the quota would be, and changes nothing.
+        A quota is a setting of the process that writes. It is not stored, and holds until the
+        handle is closed. Through ``topicdb.connect`` it is the server's.
 
-        A quota is a setting of the process that writes: it is not stored, and holds until the
-        handle is closed. Through ``topicdb.connect`` it is that of the server.
+        Arguments:
+            quota_bytes: a number of bytes, or ``"30GB"``; None: no limit.
+            quota_trim: a part of the quota, from 0 to 1. Once the files take more, the oldest
+                generations are dropped. None: they never are. By default it stays as it is.
+            dry_run: changes nothing, and only returns the result.
 
-        Returns the quota, and how the database stands to it. If it has more on disk than the new
-        quota already, ``is_full`` is true: calls that add data raise QuotaError, as in any full
-        database, until ``delete``, ``drop_slab`` or a higher quota has made room. ``dropped`` are
-        the slabs that the next maintenance drops to come below ``quota_trim``; ``maintain`` does
-        that at once.
+        Returns:
+            The quota, and how the database stands to it. ``is_full`` is true if more is on disk
+            already: calls that add data raise QuotaError until ``delete``, ``drop_slab`` or a
+            higher quota makes room. ``dropped`` are the slabs that the next maintenance drops to
+            come below ``quota_trim``; ``maintain`` does that at once.
 
-        Raises ValueError or TypeError for a bad quota; ReadOnlyError for a handle that only reads.
+        Raises:
+            ValueError, TypeError: a bad quota.
+            ReadOnlyError: this handle only reads.
 
-        >>> db.set_quota("30GB", dry_run=True).dropped              # doctest: +SKIP
-        []
+        Example:
+            >>> db.set_quota("30GB", dry_run=True).dropped
+            []
         """
         return quotas.set_quota(self._core, quota_bytes, quota_trim, dry_run=dry_run)
 
@@ -97,32 +108,55 @@ class Lifecycle:
         layout: LayoutName | None = None,
         reset_clock: bool = False,
     ) -> None:
-        """Starts a new generation in every shard, of one retention class or of all (None).
+        """Starts a new generation in every shard; the one before takes no more messages.
 
-        The generation that was current is read-only from then on.
+        Arguments:
+            retention_class: the topic filter of one class; None: all classes.
+            layout: how the new generation is stored: ``"columnar"`` or ``"skipstream"``. Older
+                generations keep their layout, and are read as before. None: what
+                ``Retention.layout`` of the class says, or else as the generation before.
+            reset_clock: timestamps that are assigned continue from what the clock shows, even if
+                later ones were assigned while the clock was wrong (``stats()``: ``clock_ahead``).
+                By default each timestamp stays later than the one before.
 
-        ``layout``: how the new generation is stored, ``"columnar"`` or ``"skipstream"``. Older
-        generations keep theirs, and are read as before. None: what ``Retention.layout`` of the
-        class says, or else as the generation before. Raises SchemaError for a layout that the
-        database cannot have: with ``timestamp_bytes=0`` that is ``"columnar"``.
+        Raises:
+            SchemaError: the database cannot have the layout: ``"columnar"`` with
+                ``timestamp_bytes=0``.
+            ValueError: ``reset_clock`` together with a class: a shard has one clock for all
+                classes.
 
-        ``reset_clock``: timestamps that are assigned (None) continue from what the clock shows,
-        even if later ones were assigned before, when the clock was wrong (``stats()``:
-        ``clock_ahead``). Otherwise each timestamp stays later than the one before. Raises
-        ValueError together with a class, since a shard has one clock for all classes.
+        Example:
+            >>> db.rotate()
+            >>> max(slab.generation for slab in db.slabs())
+            2
         """
         if layout is not None and not isinstance(layout, str):
             raise wrong_type("layout", "str", layout)
         self._core.rotate(retention_class, reset_clock, layout)
 
     def slabs(self) -> list[Slab]:
-        """Returns every slab (shard, class, generation) with its times, sizes and counts."""
+        """Returns every slab (shard, class, generation) with its times, sizes and counts.
+
+        Example:
+            >>> [(slab.shard, slab.retention_class, slab.messages) for slab in db.slabs()]
+            [(0, '#', 3)]
+        """
         return Listing(self._core.slabs())
 
     def drop_slab(self, slab: Slab) -> None:
-        """Deletes a read-only slab at once.
+        """Removes a read-only slab with all its messages, at once.
 
-        Raises ValueError if it is of the current generation, NotFoundError if it is gone.
+        Arguments:
+            slab: one of ``slabs``.
+
+        Raises:
+            ValueError: the slab is of the current generation: ``rotate`` first.
+            NotFoundError: the slab is gone.
+
+        Example:
+            >>> for slab in db.slabs():
+            ...     if slab.read_only:
+            ...         db.drop_slab(slab)
         """
         if not isinstance(slab, Slab):
             raise wrong_type("slab", "Slab", slab)
@@ -132,23 +166,39 @@ class Lifecycle:
         """Drops slabs that are older than the age of their class, and returns them.
 
         This is a part of ``maintain``. A slab is dropped when its generation ended longer ago than
-        that age; in a class with ``keep_last`` the last messages of its topics are kept. ``now``:
-        acts as if it were that time.
+        that age. In a class with ``keep_last`` the last messages of its topics are kept.
+
+        Arguments:
+            now: acts as if it were this time; None: the time of the clock.
+
+        Returns:
+            The slabs that were dropped.
+
+        Example:
+            >>> db.expire()
+            []
         """
         return lifecycle.expire(self._core, now)
 
     def maintain(self, now: TimeLike | None = None) -> Maintained:
-        """Does at once what happens every ``maintenance_interval``, as if it were ``now``.
+        """Does at once what happens every ``maintenance_interval``: rotates, drops, frees space.
 
         It starts a new generation where one has taken messages for its time, or an eighth of the
         bytes of its class or of the quota. Then it drops slabs that are older than their class
-        keeps, the oldest of a class with too many bytes, and the oldest of all while the files take
-        more than ``quota_trim`` of the quota. In a class with ``keep_last``, a new slab takes the
-        last messages of the dropped ones. Last, it frees space in files: messages that were sealed
-        again or deleted leave the files that they still are in, unless a reader that began before
-        can see them.
+        keeps, the oldest slabs of a class with too many bytes, and the oldest of all while the
+        files take more than ``quota_trim`` of the quota. In a class with ``keep_last``, a new slab
+        takes the last messages of the dropped ones. Last, it frees space in files: of messages that
+        were sealed again or deleted, unless a reader that began before can see them.
 
-        Returns what it did.
+        Arguments:
+            now: acts as if it were this time; None: the time of the clock.
+
+        Returns:
+            What it did.
+
+        Example:
+            >>> db.maintain().dropped
+            []
         """
         return lifecycle.maintain(self._core, now)
 
@@ -157,27 +207,56 @@ class Lifecycle:
     ) -> Trimmed:
         """Removes messages with earlier timestamps; by default it only says what it would remove.
 
-        - ``older_than``: a time, or an age such as ``"7d"``. ValueError for a number that looks
-          like seconds, milliseconds or nanoseconds. ``before`` of the result is what was
-          understood.
-        - ``filter``: only these topics. Without it, slabs in which every message is older are
-          removed as a whole, and in the others the messages that ``#`` matches (not topics that
-          begin with ``$``).
-        - ``dry_run``: False removes. True counts, for which it reads the messages that it counts.
+        Arguments:
+            older_than: a time, or an age such as ``"7d"``.
+            filter: only these topics. By default it removes slabs in which every message is older
+                as a whole. In the other slabs it removes the messages that ``#`` matches, which
+                leaves out topics that begin with ``$``.
+            dry_run: False removes. True counts, and reads the messages that it counts.
 
-        >>> db.trim("30d").messages                                 # doctest: +SKIP
-        0
-        >>> db.trim("30d", dry_run=False)                           # doctest: +SKIP
+        Returns:
+            The slabs and the number of messages. ``before`` shows how ``older_than`` was
+            understood.
+
+        Raises:
+            ValueError: ``older_than`` is a number that looks like seconds, milliseconds or
+                nanoseconds.
+
+        Example:
+            >>> db.trim("30d").messages
+            0
+            >>> db.trim("30d", dry_run=False).slabs
+            []
         """
         return lifecycle.trim(self._core, older_than, filter, dry_run=dry_run)
 
     def usage(self, by: Literal["class", "generation", "structure"] = "class") -> list[Usage]:
         """Returns what is stored in the open shards, by class, by generation or by structure.
 
-        By structure it reads the directories of all blocks, and a few pages of each.
+        Arguments:
+            by: ``"class"``, ``"generation"`` or ``"structure"``. By structure it reads the
+                directories of all blocks, and a few pages of each.
+
+        Returns:
+            One ``Usage`` for each class, generation or structure.
+
+        Example:
+            >>> [(usage.retention_class, usage.messages) for usage in db.usage()]
+            [('#', 3)]
         """
         return Listing(lifecycle.usage_of(self._core, by))
 
     def forecast(self, now: TimeLike | None = None) -> Forecast:
-        """Returns how fast the files grow, and when the quota will be reached."""
+        """Returns how fast the files grow, and when the quota will be reached.
+
+        Arguments:
+            now: acts as if it were this time; None: the time of the clock.
+
+        Returns:
+            The size now, the growth per day, and the days that are left.
+
+        Example:
+            >>> db.forecast().days_left is None
+            True
+        """
         return lifecycle.forecast(self._core, now)

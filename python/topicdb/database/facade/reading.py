@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Literal, overload
+from typing import Literal
 
-from topicdb._core import Iterator, ScanIterator, Stream
-from topicdb.arguments.filters import Filters, any_of, filter_list, one_filter
+from topicdb._core import Iterator, Stream
+from topicdb.arguments.filters import Filters, any_of, filter_list
 from topicdb.arguments.forms import Form, form_of
 from topicdb.arguments.times import (
     TIMESTAMP_MAX,
@@ -18,15 +18,13 @@ from topicdb.arguments.times import (
     time_range_us,
     timeout_us,
 )
-from topicdb.arguments.wrong_types import iterators_of, wrong_type
-from topicdb.cursor.scan import BATCH_BYTES_MAX, SLICE_BYTES_MAX, Scan, check_batch_limits
-from topicdb.cursor.stream_watch import StreamWatch
+from topicdb.arguments.wrong_types import iterators_of
+from topicdb.cursor.scan import SLICE_BYTES_MAX, Scan
 from topicdb.cursor.tail import Tail
 from topicdb.database.partial import opened, reading
 from topicdb.engine import Engine, ScanCursor
-from topicdb.follow.losses import LossError, OnLoss, Reporter
-from topicdb.frames.shown import Listing, Structures, call_text
-from topicdb.types import Page, ScanPage, Slice
+from topicdb.frames.shown import call_text
+from topicdb.types import Slice
 
 
 class Reading:
@@ -38,7 +36,7 @@ class Reading:
     def missing_shards(self) -> dict[int, str]:
         """The shards that are missing in this handle, by number, and why each is missing.
 
-        Only a handle that was opened with ``on_damage="skip"`` may have any. In one that only
+        Only a handle that was opened with ``on_damage="skip"`` may have any. If the handle only
         reads, ``refresh`` may bring them back. See docs/concepts/partial.md.
         """
         return self._core.missing_shards("#")
@@ -57,31 +55,43 @@ class Reading:
     ) -> Scan:
         """Returns a scan of the messages that match ``filter``, ``start`` <= timestamp < ``end``.
 
-        - ``filter``: one topic filter; several, of which a message has to match one (it is given
-          once if it matches more); or None: every topic, also those that begin with "$".
-        - ``start``, ``end``: int µs since 1970, an aware datetime, ISO 8601 text with a zone, or an
-          age such as ``"-24h"``; None: no bound.
-        - ``order``: ``"stream"`` reads one stream after the other, each by time, an older
-          generation before a newer one. Messages that overlap in time are sorted, with at most 112
-          MiB in memory and the rest in a temporary file. ``"time"`` merges all streams by
-          timestamp, which takes up to twice the time. ``"none"`` gives messages as they are stored,
-          each once. It sorts nothing, so it takes the same time however they overlap;
-          ``Scan.count`` always reads like that.
-        - ``streams``: reads only these of ``Database.streams``.
-        - ``properties``: gives each message as a ``PropertyMessage``, with the MQTT properties that
-          a bridge has stored; Arrow data then has a column for each. See
-          docs/concepts/properties.md.
-        - ``raw``: gives values as they are stored, with the properties in them, for
-          ``append(raw=True)``.
-        - ``partial``: leaves out shards that are missing (``missing_shards``); ``Scan.is_partial``
-          and a warning in the log tell of them. Otherwise reading the scan raises MissingShardError
-          if there are any, whatever ``filter`` is: a transaction may have written any topic to any
-          shard. A scan of ``streams`` needs their shards alone.
+        Nothing is read before the scan is iterated or converted.
 
-        Nothing is read before the scan is iterated. Raises TopicError for a bad filter, ValueError
-        for another bad argument.
+        Arguments:
+            filter: one topic filter; or several, of which a message has to match one (a message
+                that matches more is given once); or None: every topic, also those that begin with
+                "$".
+            start: the first timestamp: int µs since 1970, an aware datetime, ISO 8601 text with a
+                zone, or an age such as ``"-24h"``. None: no bound.
+            end: the timestamp behind the last one, in the same forms; None: no bound.
+            order: ``"stream"`` reads one stream after the other, each by time, an older generation
+                before a newer one. Messages that overlap in time are sorted, with at most 112 MiB
+                in memory and the rest in a temporary file. ``"time"`` merges all streams by
+                timestamp, which takes up to twice the time. ``"none"`` gives messages as they are
+                stored, each once. It sorts nothing, so it takes the same time however they overlap.
+            streams: reads only these of ``Database.streams``.
+            properties: gives each message as a ``PropertyMessage``, with the MQTT properties that a
+                bridge has stored. Arrow data then has a column for each property. See
+                docs/concepts/properties.md.
+            raw: gives values as they are stored, with the properties in them, for
+                ``append(raw=True)``.
+            partial: leaves out shards that are missing (``missing_shards``). ``Scan.is_partial``
+                and a warning in the log tell you. By default, reading the scan raises
+                MissingShardError if any shard is missing, whatever ``filter`` is: a transaction may
+                have written any topic to any shard. A scan of ``streams`` needs only their shards.
 
-        >>> db.scan("site/#", properties=True).to_arrow()           # doctest: +SKIP
+        Returns:
+            The scan. Iterate it for messages, or convert it with ``to_arrow`` or ``to_list``.
+
+        Raises:
+            TopicError: a bad filter.
+            ValueError: another bad argument.
+
+        Example:
+            >>> for message in db.scan("site/+/pump/#", start="-24h"):
+            ...     print(message.topic, message.value)
+            site/north/pump/1 b'on'
+            site/north/pump/2 b'off'
         """
         if order not in ("stream", "time", "none"):
             raise ValueError(f"order: expected 'stream', 'time' or 'none', got {order!r}")
@@ -126,12 +136,23 @@ class Reading:
         """Returns the newest message of each topic that matches, in the bytewise order of topics.
 
         The newest message is the one with the greatest timestamp; among equal ones, the one that
-        was committed last. Deleted messages do not count, and neither do messages before ``start``:
-        a topic without a message since then is left out. History is not read: see
-        docs/concepts/last_values.md for the cost. The scan keeps one message for each topic in
-        memory while it is iterated. ``properties``, ``raw``, ``partial``: as in ``scan``.
+        was committed last. Deleted messages do not count. History is not read:
+        docs/concepts/last_values.md has the cost. The scan keeps one message for each topic in
+        memory while you iterate it.
 
-        >>> db.last("alarm/#", start="-24h").to_arrow()             # doctest: +SKIP
+        Arguments:
+            filter: as in ``scan``.
+            start: older messages do not count: a topic without a message since then is left out.
+            properties: as in ``scan``.
+            raw: as in ``scan``.
+            partial: as in ``scan``.
+
+        Returns:
+            A scan with one message for each topic.
+
+        Example:
+            >>> [(message.topic, message.value) for message in db.last("site/north/pump/1")]
+            [('site/north/pump/1', b'on')]
         """
         form = form_of(properties=properties, raw=raw)
         return self._last("last", filter, start, None, form, partial=partial)
@@ -151,7 +172,20 @@ class Reading:
         Messages with the timestamp ``time`` do count. Messages that were deleted since are missing.
         Messages that were stored later, but have a timestamp up to ``time``, are there.
 
-        >>> db.state_at("2026-01-31T14:02:00Z", "plant/#")          # doctest: +SKIP
+        Arguments:
+            time: a time, in the forms that ``scan`` takes.
+            filter: as in ``scan``.
+            start: as in ``last``.
+            properties: as in ``scan``.
+            raw: as in ``scan``.
+            partial: as in ``scan``.
+
+        Returns:
+            A scan with one message for each topic.
+
+        Example:
+            >>> db.state_at("2026-01-31T14:02:00Z", "site/#").to_list()
+            []
         """
         form = form_of(properties=properties, raw=raw)
         return self._last("state_at", filter, start, time, form, partial=partial)
@@ -186,137 +220,6 @@ class Reading:
         )
         return Scan(read, form, missing=self._missing(filter, partial=partial), asked=asked)
 
-    def streams(
-        self,
-        filter: Filters = "#",
-        *,
-        start: TimeLike | None = None,
-        end: TimeLike | None = None,
-        generation_min: int | None = None,
-        partial: bool = False,
-    ) -> list[Stream]:
-        """Returns the streams that may hold messages that match.
-
-        They are in the order in which they should be read: by shard, then an older generation
-        before a newer one, then by structure.
-
-        ``generation_min``: leaves out streams of earlier generations; None: none. A class counts
-        its generations from 1, in each shard. So a reader that has read the streams of a generation
-        to their end looks only at what came later, however many generations there are. Raises
-        ValueError if it is negative. ``partial``: as in ``scan``.
-
-        >>> db.streams("site/#", generation_min=stream.generation + 1)  # doctest: +SKIP
-        """
-        wanted = any_of(filter)
-        engine = reading(self._core, wanted, partial=partial)
-        return Listing(engine.streams(wanted, *time_range_us(start, end), generation_min))
-
-    def iterator(
-        self,
-        stream: Stream,
-        filter: str = "#",
-        *,
-        start: TimeLike | None = None,
-        end: TimeLike | None = None,
-    ) -> Iterator:
-        """Returns an iterator at the first message of ``stream`` from ``start`` on.
-
-        To continue after a restart, store its ``bytes()`` and use ``Iterator.from_bytes``.
-
-        >>> iterator = db.iterator(db.streams("site/#")[0], "site/#")   # doctest: +SKIP
-        >>> page = db.next(iterator, 100)                               # doctest: +SKIP
-        >>> stored = bytes(page.iterator)                               # doctest: +SKIP
-        """
-        one_filter(filter)
-        return self._core.iterator(stream, filter, *time_range_us(start, end))
-
-    def scan_iterator(
-        self,
-        filter: Filters = "#",
-        *,
-        start: TimeLike | None = None,
-        end: TimeLike | None = None,
-        partial: bool = False,
-    ) -> ScanIterator:
-        """Returns an iterator at the start of a scan that ``next`` reads step by step.
-
-        The scan gives what ``scan`` would give at this moment, in the same order, each message
-        once, however long it takes. It leaves out later commits, and what was deleted, or replaced
-        (layout ``skipstream``), before it comes there. All of its state is in the iterator: store
-        its ``bytes()``, and another process can go on with ``ScanIterator.from_bytes``.
-
-        ``filter``, ``start``, ``end``: as in ``scan``. ``ScanIterator.serials`` has the last commit
-        of each shard that is part of the scan: ``tail(after=…)`` goes on behind it.
-        ``partial``: leaves out the shards that are missing now, as in ``scan``; the scan does not
-        come back to them.
-
-        >>> at = db.scan_iterator("site/#", start="-24h")               # doctest: +SKIP
-        >>> while not at.at_end:                                        # doctest: +SKIP
-        ...     page = db.next(at, 10_000)
-        ...     store(page.batch, bytes(page.iterator))
-        ...     at = page.iterator
-        """
-        wanted = any_of(filter)
-        engine = reading(self._core, wanted, partial=partial)
-        return engine.scan_iterator(wanted, *time_range_us(start, end))
-
-    @overload
-    def next(
-        self,
-        iterator: Iterator,
-        rows: int = ...,
-        *,
-        properties: bool = ...,
-        raw: bool = ...,
-    ) -> Page: ...
-    @overload
-    def next(
-        self,
-        iterator: ScanIterator,
-        rows: int = ...,
-        *,
-        properties: bool = ...,
-        raw: bool = ...,
-        on_loss: OnLoss = ...,
-    ) -> ScanPage: ...
-    def next(
-        self,
-        iterator: Iterator | ScanIterator,
-        rows: int = 1_000,
-        *,
-        properties: bool = False,
-        raw: bool = False,
-        on_loss: OnLoss = "report",
-    ) -> Page | ScanPage:
-        """Returns at most ``rows`` messages from ``iterator`` on, and the iterator behind them.
-
-        - ``properties``, ``raw``: as in ``scan``.
-        - ``on_loss``: as in ``consumer``, for a scan that comes to where a generation was dropped
-          with messages that it had still to give. The page then has no messages, and its iterator
-          continues behind them; LossError has that iterator, too.
-
-        Raises NotFoundError if it is of another database, if the generation of a stream was
-        dropped, or if ``keep_last`` has merged the generation that a scan was reading with others.
-        Raises MissingShardError if a shard is missing that it has yet to read.
-        For a scan, raises ValueError if this handle was opened before its commits: see ``refresh``.
-        """
-        form = form_of(properties=properties, raw=raw)
-        check_batch_limits(rows, BATCH_BYTES_MAX)
-        report = Reporter("a scan", on_loss)
-        if not isinstance(iterator, Iterator | ScanIterator):
-            raise wrong_type("iterator", "Iterator or ScanIterator", iterator)
-        if isinstance(iterator, Iterator):
-            page = self._core.next(iterator, rows, BATCH_BYTES_MAX)
-            return Page(page.iterator, page.batch.read_as(form), page.end_of_stream)
-        step = self._core.next_of_scan(iterator, rows, BATCH_BYTES_MAX)
-        if step.loss is not None:
-            try:
-                report(step.loss)
-            except LossError as error:
-                error.iterator = step.iterator
-                raise
-        return ScanPage(step.iterator, step.batch.read_as(form), step.end_of_scan)
-
     def slices(
         self,
         filter: Filters = "#",
@@ -330,16 +233,25 @@ class Reading:
     ) -> list[Slice]:
         """Returns slices of about ``bytes_max`` bytes that hold each matching message once.
 
-        For reading with many processes: send each of them some slices, which it reads with
-        ``scan_slices``. All of them see this moment: later commits are in none. Large slabs are cut
-        by commits and times where that divides their messages evenly.
+        Slices are for reading with many processes: send each process some slices, which it reads
+        with ``scan_slices``. All of them see this moment: later commits are in none. Large slabs
+        are cut by commits and times where that divides their messages evenly.
 
-        - ``after``, ``until``: {shard: serial}; only commits behind the first, up to the second.
-        - ``bytes_max``: default 128 MiB.
-        - ``partial``: as in ``scan``.
+        Arguments:
+            filter: as in ``scan``.
+            start: as in ``scan``.
+            end: as in ``scan``.
+            after: {shard: serial}: only commits behind these.
+            until: {shard: serial}: only commits up to these.
+            bytes_max: about how many bytes a slice has (default 128 MiB).
+            partial: as in ``scan``.
 
-        >>> slices = db.slices("site/#", start="-7d")               # doctest: +SKIP
-        >>> pool.map(count_slice, slices)                           # doctest: +SKIP
+        Returns:
+            The slices, which can be pickled.
+
+        Example:
+            >>> [part.layout for part in db.slices("site/#", start="-7d")]
+            ['columnar']
         """
         wanted = filter_list(filter)
         return reading(self._core, wanted, partial=partial).slices(
@@ -358,12 +270,27 @@ class Reading:
         properties: bool = False,
         raw: bool = False,
     ) -> Scan:
-        """Returns the messages of ``slices`` that match, each once, in no order, as a ``Scan``.
+        """Returns the messages of ``slices`` that match, each once, in no order.
 
         Messages that were deleted since, or replaced (layout ``skipstream``), are left out.
-        ``properties``, ``raw``: as in ``scan``. Reading the scan raises NotFoundError, which names
-        the slab, if one of the slabs was dropped, and ValueError if this handle was opened before
-        the slices were made: see ``refresh``.
+
+        Arguments:
+            slices: some of those that ``slices`` has made, here or in another process.
+            filter: as in ``scan``; the one that ``slices`` had, or a narrower one.
+            properties: as in ``scan``.
+            raw: as in ``scan``.
+
+        Returns:
+            A scan.
+
+        Raises:
+            NotFoundError: a slab was dropped, which the text names. Reading the scan raises it.
+            ValueError: this handle was opened before the slices were made: see ``refresh``. Reading
+                the scan raises it.
+
+        Example:
+            >>> db.scan_slices(db.slices("site/#"), "site/#").count()
+            2
         """
         form = form_of(properties=properties, raw=raw)
         asked = call_text("scan_slices", filter, slices=slices, form=_other(form))
@@ -382,31 +309,42 @@ class Reading:
         raw: bool = False,
         partial: bool = False,
     ) -> Tail:
-        """Returns messages in commit order, those that are stored and those that follow.
+        """Returns messages in commit order: those that are stored, and those that follow.
 
-        See ``Tail``.
+        Arguments:
+            filter: as in ``scan``.
+            after: {shard: serial}, as in ``Receipt.serials`` and ``Tail.serials``; commits up to
+                these are left out.
+            until: {shard: serial}; later commits are left out. Once all shards are read up to
+                there, iteration ends.
+            given: saved iterators; what they have given is left out, as in ``subscribe``.
+            timeout: iteration ends when no message comes for this many seconds; 0: at the end of
+                what is stored; None: it waits for ever.
+            properties: as in ``scan``.
+            raw: as in ``scan``.
+            partial: leaves out the shards that are missing when the tail begins
+                (``Tail.missing_shards``). By default a missing shard that may have such messages
+                raises MissingShardError.
 
-        - ``after``: {shard: serial}, as in ``Receipt.serials`` and ``Tail.serials``; commits up to
-          these are left out.
-        - ``until``: later commits are left out. Once all shards are read up to there, iteration
-          ends.
-        - ``given``: saved iterators; what they have given is left out, as ``subscribe`` does it.
-        - ``timeout``: iteration ends when no message comes for this many seconds; 0: at the end of
-          what is stored; None: it waits for ever.
-        - ``properties``, ``raw``: as in ``scan``.
-        - ``partial``: leaves out the shards that are missing when it begins
-          (``Tail.missing_shards``). Otherwise this raises MissingShardError if one is missing that
-          may have such messages.
+        Returns:
+            The tail. Iterate it for messages.
 
-        Raises ValueError if ``after`` names a shard that the database does not have. Raises
-        SchemaError, which names the generation, if the tail would begin in one of the layout
-        ``skipstream``, which keeps no commit log, if messages that match go to such a one now, or
-        if an iterator of ``given`` has messages to give in one. Iteration raises it when the tail
-        comes to such a generation later. Raises NotFoundError if a generation was merged, or
-        dropped with messages that an iterator of ``given`` had still to give.
+        Raises:
+            ValueError: ``after`` names a shard that the database does not have.
+            SchemaError: the tail would read a generation of the layout ``skipstream``, which keeps
+                no commit log; the text names it. That is: the tail would begin there, messages that
+                match go there now, or an iterator of ``given`` has messages to give there.
+                Iteration raises it if the tail comes to such a generation later.
+            NotFoundError: a generation was merged, or dropped with messages that an iterator of
+                ``given`` had still to give.
 
-        >>> for message in db.tail("metrics/#", after=receipt.serials):     # doctest: +SKIP
-        ...     print(message)
+        Example:
+            >>> receipt = db.append([("metrics/h1/cpu", None, b"43")])
+            >>> db.append([("metrics/h1/cpu", None, b"44")]).count
+            1
+            >>> with db.tail("metrics/#", after=receipt.serials, timeout=0) as tail:
+            ...     [message.value for message in tail]
+            [b'44']
         """
         form = form_of(properties=properties, raw=raw)
         wanted = filter_list(filter)
@@ -417,28 +355,6 @@ class Reading:
         )
         return Tail(core, timeout_us(timeout), form)
 
-    def watch_streams(
-        self,
-        filter: str = "#",
-        *,
-        existing: bool = False,
-        timeout: float | timedelta | None = None,
-        partial: bool = False,
-    ) -> StreamWatch:
-        """Returns new streams that may hold topics of ``filter``. See ``StreamWatch``.
-
-        - ``existing``: first gives the streams that are there.
-        - ``timeout``: iteration ends when no stream comes for this many seconds; 0: at the end of
-          those that are there; None: it waits for ever.
-        - ``partial``: as in ``scan``. Streams of a shard that comes back are new ones.
-
-        >>> for stream in db.watch_streams("metrics/#"):     # doctest: +SKIP
-        ...     print(stream.structure)
-        """
-        one_filter(filter)
-        engine = reading(self._core, filter, partial=partial)
-        return StreamWatch(engine.watch_streams(filter, existing), timeout_us(timeout))
-
     def explain(
         self,
         filter: Filters = "#",
@@ -447,30 +363,29 @@ class Reading:
         end: TimeLike | None = None,
         partial: bool = False,
     ) -> dict[str, int]:
-        """Runs a scan of these messages, and returns what it cost; ``partial``: as in ``scan``.
+        """Runs a scan of these messages, and returns what it cost.
 
-        ``slabs`` and ``streams``: how many may hold such messages. ``blocks``: how many were
-        considered; ``blocks_skipped_by_…``: how many of them were skipped by their times, streams
-        and words. The same of the ``pages`` of the other blocks, by their times and topics.
-        ``pages_read`` and ``bytes_read`` (as stored). ``rows_…``: how many messages were examined
-        and matched. ``rows_spilled``, ``bytes_spilled``: what waited in a temporary file because
-        too many messages overlapped in time.
+        Arguments:
+            filter: as in ``scan``.
+            start: as in ``scan``.
+            end: as in ``scan``.
+            partial: as in ``scan``.
+
+        Returns:
+            Counts by name. ``slabs`` and ``streams`` may hold such messages. ``blocks`` were
+            considered, and ``blocks_skipped_by_…`` were skipped by their times, streams or words.
+            ``pages`` are those of the other blocks, and ``pages_skipped_by_…`` were skipped by
+            their times or topics. ``pages_read`` and ``bytes_read`` were read, as stored.
+            ``rows_…`` were examined, or matched. ``rows_spilled`` and ``bytes_spilled`` waited in a
+            temporary file, because too many messages overlapped in time.
+
+        Example:
+            >>> db.explain("site/#")["rows_matched"]
+            2
         """
         wanted = any_of(filter)
         engine = reading(self._core, wanted, partial=partial)
         return engine.explain(wanted, *time_range_us(start, end))
-
-    def structures(
-        self, filter: Filters = "#", *, partial: bool = False
-    ) -> dict[str, list[Stream]]:
-        """Returns the learned topic structures that ``filter`` may find, each with its streams.
-
-        ``partial``: as in ``scan``.
-        """
-        found: dict[str, list[Stream]] = {}
-        for stream in self.streams(filter, partial=partial):
-            found.setdefault(stream.structure, []).append(stream)
-        return Structures(sorted(found.items()))
 
 
 def _other(form: Form) -> str | None:

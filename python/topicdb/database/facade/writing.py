@@ -38,39 +38,46 @@ class Writing:
         raw: bool = False,
         id: str | None = None,
     ) -> Receipt:
-        """Stores messages: all or none of them in each shard, in the order given.
+        """Stores messages: in each shard all of them or none, in the order given.
 
-        - ``messages``: (topic, timestamp, value) tuples, or Arrow data with the columns ``topic``
-          (strings), ``timestamp`` (timestamp with any unit and a zone, or int64 µs; may be null),
-          ``value`` (binary or strings) and perhaps ``key`` (the same; may be null), and no others;
-          without a timestamp column all are None. Arrow's strings and binary may come in any
-          encoding: views as polars has them, dictionaries, run ends, large and fixed size. A
-          timestamp of None is assigned at commit: unique and increasing within a shard, even if the
-          clock was set back, of which the log is told then. Values are bytes-like.
-        - ``key``: in a database with ``shard_by="key"``, what decides the shard: one key (text or
-          bytes) for all messages, or an iterable with a key or None for each. Messages of a key
-          are in one shard, in their order. One without a key goes to the shard of its topic. Keys
-          are not stored.
-        - ``durability``: what the append survives before it returns; None: the default of ``open``.
-        - ``raw``: values are as ``scan(raw=True)`` gives them, or
-          ``topicdb.replay.Envelope.encode``: those that are envelopes have properties. By default
-          readers see the values that are given.
-        - ``id``: makes the append safe to repeat, for a caller that got no answer. Text of at most
-          255 bytes that nobody else uses, such as ``str(uuid.uuid4())``. Each shard remembers the
-          last 65,536 appends with an id, on disk and with their messages. The same messages with
-          the same id are stored only where they are not stored yet.
+        Arguments:
+            messages: (topic, timestamp, value) tuples, or Arrow data. Values are bytes-like. A
+                timestamp is any form that ``scan`` takes for ``start``; None is assigned at commit,
+                unique and increasing within a shard, even if the clock was set back. Arrow data has
+                the columns ``topic`` (strings), ``timestamp`` (with a zone and any unit, or int64
+                µs; null: assigned), ``value`` (binary or strings) and perhaps ``key``, and no
+                others; without the column ``timestamp`` all are assigned. Strings and binary may
+                have any of Arrow's encodings.
+            key: in a database with ``shard_by="key"``, what decides the shard: one key (text or
+                bytes) for all messages, or an iterable with a key or None for each. Messages with
+                one key are in one shard, in their order. A message without a key goes to the shard
+                of its topic. Keys are not stored.
+            durability: what the append survives before it returns: ``"none"``, ``"os"`` or
+                ``"disk"``. None: the default of ``open``.
+            raw: takes values as ``scan(raw=True)`` gives them or ``topicdb.replay.Envelope.encode``
+                makes them: those that are envelopes have properties. By default, readers see the
+                bytes that you give.
+            id: makes the append safe to repeat, for a caller that got no answer. Text of at most
+                255 bytes that nobody else uses, such as ``str(uuid.uuid4())``. Each shard remembers
+                the last 65,536 appends with an id, on disk and with their messages. If you repeat
+                the messages with the same id, only those are stored that are not stored yet.
 
-        Returns the receipt. For a repeated ``id`` it is that of the first append, with ``repeated``
-        if there was nothing to store.
+        Returns:
+            The receipt: serials, count and durability. For a repeated ``id`` it is that of the
+            first append, with ``repeated`` if there was nothing to store.
 
-        Raises TopicError, ValueError or TypeError for a bad row, naming it; then nothing is
-        written. Raises SchemaError for keys where the database shards by topic; ValueError if the
-        id was used for other messages or keys; QuotaError, ReadOnlyError, ClosedError, ForkedError,
-        or StorageError (what happened on disk).
+        Raises:
+            TopicError, ValueError, TypeError: a row is malformed, and the text names it; nothing is
+                stored. ValueError also if the id was used for other messages or keys.
+            SchemaError: there are keys, but the database shards by topic.
+            QuotaError: the quota is reached.
+            ReadOnlyError, ClosedError, ForkedError: this handle cannot write.
+            StorageError: the file system failed; the text says what is on disk.
 
-        >>> receipt = db.append([("metrics/h1/cpu", None, b"42")])  # doctest: +SKIP
-        >>> receipt.serials, receipt.count                          # doctest: +SKIP
-        ({0: 1}, 1)
+        Example:
+            >>> receipt = db.append([("metrics/h1/cpu", None, b"42")])
+            >>> receipt.count, receipt.durability
+            (1, 'os')
         """
         if id is not None:
             check_id(id)
@@ -82,10 +89,23 @@ class Writing:
         return receipt
 
     def find_append(self, id: str) -> Receipt | None:
-        """Returns the receipt of the append that had this ``id``; None if no shard remembers it.
+        """Returns the receipt of the append that had this ``id``.
 
-        ``serials`` has the shards that remember it, ``count`` is the number of all of its messages.
-        Raises ReadOnlyError in a handle that only reads, which does not know this.
+        Arguments:
+            id: as it was given to ``append``.
+
+        Returns:
+            The receipt, or None if no shard remembers the id. Its ``serials`` name the shards that
+            remember the append; its ``count`` is the number of all its messages.
+
+        Raises:
+            ReadOnlyError: this handle only reads, and then it does not know ids.
+
+        Example:
+            >>> db.append([("metrics/h1/cpu", None, b"42")], id="upload-7").count
+            1
+            >>> db.find_append("upload-7").count
+            1
         """
         check_id(id)
         return self._core.find_append(id)
@@ -106,12 +126,23 @@ class Writing:
         thread are stored in their order. While ``max_pending`` commits wait in a shard, this call
         waits. ``close`` finishes what is queued.
 
-        Raises errors about bad rows here. Later errors are in the future, which cannot be
-        cancelled.
+        Arguments:
+            messages: as in ``append``.
+            key: as in ``append``.
+            durability: as in ``append``.
+            raw: as in ``append``.
+            id: as in ``append``.
 
-        >>> future = db.append_async([("metrics/h1/cpu", None, b"42")])     # doctest: +SKIP
-        >>> future.result().durability                                      # doctest: +SKIP
-        'os'
+        Returns:
+            A future with the receipt or the error. It cannot be cancelled.
+
+        Raises:
+            TopicError, ValueError, TypeError: a row is malformed. The future has all other errors.
+
+        Example:
+            >>> future = db.append_async([("metrics/h1/cpu", None, b"42")])
+            >>> future.result().durability
+            'os'
         """
         if id is not None:
             check_id(id)
@@ -144,11 +175,26 @@ class Writing:
     ) -> Receipt:
         """Removes the messages that match in ``start`` <= timestamp < ``end``.
 
-        It removes them from all generations. It is one commit in each shard: readers see all of it
-        or nothing. It removes any number of messages in bounded memory. The disk space is freed as
-        files are compacted; ``drop_slab`` is faster where it will do.
+        It removes them from all generations, in one commit of each shard: readers see all of a
+        commit or nothing. It takes bounded memory for any number of messages. Files give the disk
+        space back as they are compacted; ``drop_slab`` is faster where a whole slab may go.
 
-        Returns the receipt; its ``count`` says how many messages were removed.
+        Arguments:
+            filter: one topic filter.
+            start: the first timestamp, as in ``scan``; None: no bound.
+            end: the timestamp behind the last one; None: no bound.
+            durability: as in ``append``.
+
+        Returns:
+            The receipt; its ``count`` says how many messages were removed.
+
+        Raises:
+            TopicError, ValueError: a bad filter or time.
+            ReadOnlyError: this handle only reads.
+
+        Example:
+            >>> db.delete("metrics/#", end="2026-01-01T00:00:00Z").count
+            0
         """
         one_filter(filter)
         return self._core.delete(filter, *time_range_us(start, end), durability)
@@ -164,22 +210,29 @@ class Writing:
     ) -> Transaction:
         """Begins a transaction on the shard of ``key``, or on ``shard``. Use it in ``with``.
 
-        - ``key``: text or bytes, such as a topic or a client; the same key always means the same
-          shard. It is that of ``append(…, key=key)``, and of messages with this topic that have no
-          key.
-        - ``shard``: the number of a shard. One of both is needed unless there is only one shard.
-        - ``generation``: reads, deletes and writes only there. By default the transaction reads and
-          deletes in all generations and writes to the current one.
-        - ``durability``: of its commit; None: the default of ``open``.
-        - ``commit_timeout``: the most seconds that its commit may take, also at the end of
-          ``with``; see ``Transaction.commit``. None: as long as it takes.
+        Arguments:
+            key: text or bytes, such as a topic or a client; the same key always means the same
+                shard. That is the shard of ``append(…, key=key)``, and of messages with this topic
+                and no key.
+            shard: the number of a shard. Give ``key`` or ``shard``, unless there is only one shard.
+            generation: reads, deletes and writes only there. By default the transaction reads and
+                deletes in all generations and writes to the current one.
+            durability: of its commit, as in ``append``.
+            commit_timeout: the most seconds that its commit may take, also at the end of ``with``;
+                see ``Transaction.commit``. None: any time.
 
-        Raises ValueError for an unknown shard, NotFoundError for an unknown generation,
-        ReadOnlyError if the shard is not open for writing.
+        Returns:
+            The transaction, which is open.
 
-        >>> with db.transaction(key="client-7") as tx:              # doctest: +SKIP
-        ...     n = int(tx.get("sessions/client-7/visits") or 0)
-        ...     tx.write("sessions/client-7/visits", 0, str(n + 1).encode())
+        Raises:
+            ValueError: there is no such shard, or neither ``key`` nor ``shard`` was given.
+            NotFoundError: there is no such generation.
+            ReadOnlyError: the shard is not open for writing.
+
+        Example:
+            >>> with db.transaction(key="client-7") as tx:
+            ...     n = int(tx.get("visits/client-7", 0) or 0)
+            ...     tx.write("visits/client-7", 0, str(n + 1).encode())
         """
         home = _shard(self._core.schema["shards"], key, shard)
         limit_us = timeout_us(commit_timeout, what="commit_timeout")
@@ -199,13 +252,29 @@ class Writing:
     ) -> Result:
         """Runs ``function(tx)`` in a transaction, commits, and returns the function's result.
 
-        After a ConflictError it runs ``function`` again, at most ``retries`` times, with a growing
-        random pause. So the function should change nothing but the transaction (see
-        ``Transaction.on_commit``). The other arguments are those of ``transaction``.
+        After a ConflictError it runs ``function`` again with a growing random pause. So the
+        function should change nothing but the transaction (see ``Transaction.on_commit``).
 
-        Raises ConflictError if the last attempt had a conflict too, and whatever ``function`` and
-        ``Transaction.commit`` raise. A CommitTimeoutError ends it: an attempt more could store
-        everything twice.
+        Arguments:
+            function: is called with the open transaction.
+            key: as in ``transaction``.
+            shard: as in ``transaction``.
+            generation: as in ``transaction``.
+            durability: as in ``transaction``.
+            retries: how often it runs ``function`` again, at most.
+            commit_timeout: as in ``transaction``.
+
+        Returns:
+            What ``function`` returned in the attempt that committed.
+
+        Raises:
+            ConflictError: the last attempt had a conflict, too.
+            CommitTimeoutError: a commit took too long. It is not repeated, since that could store
+                everything twice. What ``function`` and ``Transaction.commit`` raise also ends the
+                call.
+
+        Example:
+            >>> db.transact(lambda tx: tx.write("mode/h1", 0, b"auto"), key="mode/h1")
         """
         begin = partial(
             self.transaction,
@@ -242,11 +311,23 @@ class Writing:
 
         A map that does not exist is created.
 
-        - ``codec``: (encode, decode) between values and bytes.
-        - ``takeover``: takes the map from its owner.
-        - ``durability``: of its commits; None: the default of ``open``.
+        Arguments:
+            name: the name of the map.
+            codec: (encode, decode) between your values and bytes.
+            takeover: takes the map from its owner.
+            durability: of its commits; None: the default of ``open``.
 
-        Raises ConflictError if the map has an owner that has not closed it, unless ``takeover``.
+        Returns:
+            The map. It has an owner until you close it.
+
+        Raises:
+            ConflictError: the map has an owner that has not closed it, unless ``takeover``.
+
+        Example:
+            >>> with db.map("settings") as settings:
+            ...     settings["h1/limit"] = b"80"
+            ...     settings["h1/limit"]
+            b'80'
         """
         opened: Map[Any] = Map(self._core, name, Codec(*codec), durability)
         opened._open(takeover=takeover)

@@ -12,7 +12,8 @@ from topicdb._core import Batch
 from topicdb.arguments.filters import Filters, filter_list
 from topicdb.arguments.forms import Form, form_of
 from topicdb.arguments.times import timeout_us
-from topicdb.follow.group import Group, Member
+from topicdb.follow.group import Group
+from topicdb.follow.member import Member
 from topicdb.follow.readers import OnChange
 from topicdb.remote.client.connection import Lease, RemoteHandle, wait_slices
 from topicdb.remote.client.reading import WAIT_SLICE_US

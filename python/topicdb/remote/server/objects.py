@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from topicdb import _core
 from topicdb.engine import StreamCursor, SubscriptionCursor, TailCursor, TransactionEngine
-from topicdb.follow.group import Member as GroupMember
+from topicdb.follow.member import Member as GroupMember
 from topicdb.follow.positions import check_stored
 from topicdb.remote.records import About
 from topicdb.remote.server.access import Access
