@@ -18,15 +18,30 @@ if TYPE_CHECKING:
 class DatabaseSink:
     """Appends each batch to a database. A batch is confirmed when the append returns.
 
-    - ``decode``: called with each item, returns (topic, timestamp, value), as ``Database.append``
-      takes it. If it raises, or returns what cannot be stored, the sink raises PermanentError.
-    - ``key``: called with each item, returns its key or None, for a database that shards by key.
-    - ``durability``: as in ``append``. If it is weaker than that of the queue, a crash may lose
-      items that were acknowledged.
-
     An item that is sent twice is stored twice, except in the layout skipstream if ``decode`` gives
-    it a timestamp of its own. The sink does not close the database. Raises ValueError or TypeError
-    for a bad option.
+    it a timestamp of its own. The sink does not close the database.
+
+    Arguments:
+        database: where to store the items; it stays open as long as the forwarder runs.
+        decode: is called with each item, and returns (topic, timestamp, value), as
+            ``Database.append`` takes it. If it raises, or returns what cannot be stored, the sink
+            raises PermanentError.
+        key: is called with each item, and returns its key or None, for a database that shards by
+            key.
+        durability: as in ``append``. If it is weaker than that of the queue, a crash may lose items
+            that were acknowledged.
+
+    Raises:
+        ValueError, TypeError: a bad option.
+
+    Example:
+        >>> from topicdb.forward import DatabaseSink, Forwarder
+        >>> with topicdb.Queue.open("out.q") as queue:
+        ...     receipt = queue.append([b"41", b"42"])
+        ...     sink = DatabaseSink(db, lambda item: ("plant/events", None, item))
+        ...     Forwarder(queue, sink).run(until_empty=True)
+        >>> db.scan("plant/#").count()
+        2
     """
 
     def __init__(

@@ -39,11 +39,14 @@ class Forwarder:
     stops remain in the queue. The order is that of the cursor; if the cursor has other consumers,
     that of the items that the forwarder gets.
 
-    Use it in ``with``, call ``start`` and ``stop``, or call ``run`` in a thread of your own. It
-    may be started again. Thread-safe. A program that ends without ``stop`` stops it.
+    Use it in ``with``, call ``start`` and ``stop``, or call ``run`` in a thread of your own. You
+    may start it again. Thread-safe. A program that ends without ``stop`` stops it.
 
-    >>> with topicdb.Forwarder(queue, print):                             # doctest: +SKIP
-    ...     queue.append([b"started"])
+    Example:
+        >>> with topicdb.Queue.open("out.q") as queue:
+        ...     receipt = queue.append([b"started"])
+        ...     topicdb.Forwarder(queue, print).run(until_empty=True)
+        [b'started']
     """
 
     def __init__(
@@ -65,26 +68,30 @@ class Forwarder:
     ) -> None:
         """Checks the options. ``start`` or ``run`` begins to forward.
 
-        - ``queue``: a queue or one of its cursors; ``cursor``: the name of the queue's cursor to
-          use, which is made if need be. The forwarder closes neither.
-        - ``sink``: see ``topicdb.forward``; or a function that is called with each batch, a list of
-          bytes, and returns when it is delivered. A sink serves one forwarder.
-        - ``batch_count``, ``batch_bytes``: a batch ends before it would exceed them, but has at
-          least one item. ``in_flight_max``: how many batches a sink with confirmations may have at
-          a time.
-        - ``retry_min``, ``retry_max``: the pause after a failed attempt, in seconds. It begins with
-          the first, and doubles with each further failure in a row up to the second.
-          ``retry_jitter`` (0 to 1): a random share of the pause, at most this one, is left out.
-        - ``confirm_timeout``: an attempt fails if nothing is confirmed for this many seconds; None:
-          no limit. A function, or a sink with ``deliver``, is always waited for without a limit.
-        - ``stop_timeout``: how many seconds ``stop`` and the end of ``with`` wait.
-        - ``poison``: what happens to an item for which the sink raises PermanentError: ``"stop"``
-          (the item stays, and the forwarder ends as failed), ``"drop"``, or a function that is
-          called with [item] and the error and may put it elsewhere; if that raises, it is called
-          again after a pause. Batches are halved to find the item, so others may come twice.
-        - ``on_error``: called with the error of each failed attempt, by the forwarder's thread.
+        Arguments:
+            queue: a queue or one of its cursors. The forwarder does not close it.
+            sink: see ``topicdb.forward``; or a function that is called with each batch, a list of
+                bytes, and returns when it is delivered. A sink serves one forwarder.
+            cursor: the name of the queue's cursor to use, which is made if there is none.
+            batch_count: the most items of a batch.
+            batch_bytes: the most bytes of a batch, which has at least one item.
+            in_flight_max: how many batches a sink with confirmations may have at a time.
+            retry_min: the pause after a failed attempt, in seconds. It doubles with each further
+                failure in a row.
+            retry_max: the longest pause, in seconds.
+            retry_jitter: 0 to 1: a random share of the pause, at most this one, is left out.
+            confirm_timeout: an attempt fails if nothing is confirmed for this many seconds; None:
+                no limit. There is no limit for a function, or a sink with ``deliver``.
+            stop_timeout: how many seconds ``stop`` and the end of ``with`` wait.
+            poison: what happens to an item for which the sink raises PermanentError. ``"stop"``:
+                the item stays, and the forwarder ends as failed. ``"drop"``: the item goes. A
+                function is called with [item] and the error, and may put the item elsewhere; if it
+                raises, it is called again after a pause. Batches are halved to find the item, so
+                others may come twice.
+            on_error: is called with the error of each failed attempt, by the forwarder's thread.
 
-        Raises ValueError or TypeError for bad options, and what ``Queue.cursor`` raises.
+        Raises:
+            ValueError, TypeError: a bad option. What ``Queue.cursor`` raises comes through, too.
         """
         if cursor is not None:
             if not isinstance(queue, Queue):
@@ -110,7 +117,11 @@ class Forwarder:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Starts to forward, in a thread of its own. Raises RuntimeError if it runs already."""
+        """Starts to forward, in a thread of its own.
+
+        Raises:
+            RuntimeError: it runs already.
+        """
         with self._lock:
             pump = self._new_pump(until_empty=False)
             self._thread = threading.Thread(
@@ -122,11 +133,15 @@ class Forwarder:
     def run(self, *, until_empty: bool = False) -> None:
         """Forwards in this thread until ``stop`` is called or the queue is closed.
 
-        ``until_empty``: also ends when no item waits.
+        After Ctrl-C, items that are not confirmed are back in the queue.
 
-        Raises the error that makes it fail: PermanentError, or NotFoundError if the cursor was
-        removed; RuntimeError if it runs already. After Ctrl-C, items that are not confirmed are
-        back in the queue.
+        Arguments:
+            until_empty: also ends when no item waits.
+
+        Raises:
+            PermanentError: the sink will not take an item (``poison="stop"``).
+            NotFoundError: the cursor was removed.
+            RuntimeError: the forwarder runs already.
         """
         with self._lock:
             pump = self._new_pump(until_empty)
@@ -136,14 +151,18 @@ class Forwarder:
     def stop(self, timeout: Seconds | None = None, drain: bool = False) -> bool:
         """Takes no more items, waits until those in flight are confirmed, and ends.
 
-        - ``drain``: first forwards until no item waits.
-        - ``timeout``: how many seconds to wait (None: ``stop_timeout``). Then items that are not
-          confirmed go back into the queue. They go back at once if an attempt has failed and
-          ``drain`` is not given. If the sink hangs, its thread is left behind; a later call says
-          whether it has ended.
+        You may call it again. In the forwarder's own thread (a callback or a signal handler) it
+        only asks for the end, and returns False.
 
-        Returns whether all of these items were confirmed. May be repeated. In the forwarder's own
-        thread (a callback or a signal handler) it only asks for the end, and returns False.
+        Arguments:
+            timeout: how many seconds to wait; None: ``stop_timeout``. Then items that are not
+                confirmed go back into the queue. They go back at once if an attempt has failed and
+                ``drain`` is not given. If the sink hangs, its thread is left behind; a later call
+                says whether it has ended.
+            drain: first forwards until no item waits.
+
+        Returns:
+            Whether all of these items were confirmed.
         """
         with self._lock:
             pump, thread = self._pump, self._thread

@@ -35,6 +35,11 @@ class KafkaSink:
     partition keep their order. The producer is idempotent: messages that it retries by itself come
     once. Items that the forwarder sends again, after ``confirm_timeout`` or an error, may come
     twice.
+
+    Example:
+        >>> sink = KafkaSink("kafka.example:9092", topic="plant-events")  # doctest: +SKIP
+        >>> with topicdb.Forwarder(queue, sink):  # doctest: +SKIP
+        ...     queue.append([b"started"])
     """
 
     def __init__(
@@ -47,15 +52,19 @@ class KafkaSink:
     ) -> None:
         """Checks the options. ``open`` makes the producer.
 
-        - ``topic``: of every message, or a function that is called with the item and returns the
-          topic.
-        - ``key``: a function that is called with the item and returns its key; messages with equal
-          keys go to one partition. If one of these functions raises, that is a PermanentError.
-        - ``config``: further configuration of the producer, such as ``**{"compression.type":
-          "zstd"}``.
+        Arguments:
+            bootstrap_servers: host:port of some brokers, separated by commas.
+            topic: of every message; or a function that is called with the item and returns the
+                topic. If it raises, that is a PermanentError.
+            key: a function that is called with the item and returns its key; messages with equal
+                keys go to one partition. If it raises, that is a PermanentError.
+            **config: further configuration of the producer, such as ``**{"compression.type":
+                "zstd"}``.
 
-        Raises ImportError without confluent-kafka, ValueError for a configuration that sets what
-        delivery at least once depends on, TypeError for a topic or key of a wrong type.
+        Raises:
+            ImportError: confluent-kafka is missing: install ``topicdb[kafka]``.
+            ValueError: the configuration sets something on which delivery at least once depends.
+            TypeError: a topic or key of a wrong type.
         """
         try:
             import confluent_kafka  # noqa: F401
@@ -84,7 +93,8 @@ class KafkaSink:
     def open(self) -> None:
         """Makes the producer, which connects by itself.
 
-        Raises KafkaException for bad configuration.
+        Raises:
+            KafkaException: for bad configuration.
         """
         from confluent_kafka import Producer
 

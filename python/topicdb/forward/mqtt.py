@@ -39,6 +39,11 @@ class MqttSink:
     confirmed when it is written to the socket, so items on their way are lost with the connection.
     Messages of one connection keep their order. A lost connection is a failed attempt: after its
     pause the forwarder connects again, with the same client id, and sends what is not confirmed.
+
+    Example:
+        >>> sink = MqttSink("mqtts://broker.example", topic="plant/events")  # doctest: +SKIP
+        >>> with topicdb.Forwarder(queue, sink):  # doctest: +SKIP
+        ...     queue.append([b"started"])
     """
 
     def __init__(
@@ -61,27 +66,34 @@ class MqttSink:
     ) -> None:
         """Checks the options. ``open`` connects.
 
-        - ``host``: a name, an address, or a URL that may also have the port, the login and TLS,
-          such as ``mqtts://user:password@broker.example:8884``.
-        - ``port``: None: 1883, or 8883 with TLS.
-        - ``topic``: of every message; or a function that is called with the item and returns the
-          topic, or (topic, payload), a payload as bytes or text. If it raises, or the topic is one
-          that MQTT does not allow, or the payload something else, that is a PermanentError.
-        - ``qos``, ``retain``: of every message.
-        - ``client_id``: None: a random one. Two clients with the same id end each other's
-          connections.
-        - ``username``, ``password``: the login. ``tls``: True, or a context of your own.
-        - ``protocol``: with ``"3.1.1"`` a broker cannot say that it refuses a message: it confirms
-          it, or disconnects.
-        - ``clean_start``: False keeps what the broker knows of the client id (needs ``client_id``).
-          Not with ``qos=2``: a broker that remembers packet identifiers of an earlier connection
-          would take new messages for repeated ones, and lose them.
-        - ``keepalive``: seconds, up to 65,535; a connection is given up when nothing is heard for
-          somewhat longer. 0: never.
-        - ``connect_timeout``: seconds to wait for the broker to accept the connection.
-        - ``unconfirmed_max``: the most messages on their way at once; fewer if the broker says so.
+        Arguments:
+            host: a name, an address, or a URL that may also have the port, the login and TLS, such
+                as ``mqtts://user:password@broker.example:8884``.
+            port: None: 1883, or 8883 with TLS.
+            topic: of every message; or a function that is called with the item and returns the
+                topic, or (topic, payload), a payload as bytes or text. It is a PermanentError if
+                the function raises, if MQTT does not allow the topic, or if the payload is
+                something else.
+            qos: of every message, 0 to 2.
+            retain: of every message.
+            client_id: None: a random one. Two clients with the same id end each other's
+                connections.
+            username: the login.
+            password: the login.
+            tls: True, or a context of your own.
+            protocol: ``"5"`` or ``"3.1.1"``, with which a broker cannot say that it refuses a
+                message: it confirms it, or disconnects.
+            clean_start: False keeps what the broker knows of the client id (needs ``client_id``).
+                Not with ``qos=2``: a broker that remembers packet identifiers of an earlier
+                connection would take new messages for repeated ones, and lose them.
+            keepalive: seconds, up to 65,535; a connection is given up when nothing is heard for
+                somewhat longer. 0: never.
+            connect_timeout: how many seconds the broker may take to accept the connection.
+            unconfirmed_max: the most messages on their way at once; fewer if the broker says so.
 
-        Raises ImportError without a paho-mqtt that fits, ValueError or TypeError for bad options.
+        Raises:
+            ImportError: a paho-mqtt that fits is missing: install ``topicdb[mqtt]``.
+            ValueError, TypeError: a bad option.
         """
         try:
             import paho.mqtt.client  # noqa: F401
@@ -107,7 +119,12 @@ class MqttSink:
         self._connection: _Connection | None = None
 
     def open(self) -> None:
-        """Connects. Raises OSError (refused, unknown, timed out) or ssl.SSLError."""
+        """Connects to the broker.
+
+        Raises:
+            OSError: the connection is refused, the host is unknown, or it takes too long.
+                ssl.SSLError is one, too.
+        """
         connection = self._connect(self._unconfirmed_max)
         if connection.receive_max < self._unconfirmed_max:  # the broker says it when it accepts
             self.close()

@@ -21,8 +21,19 @@ class PermanentError(Error):
 class Sink(Protocol):
     """A sink that takes one batch at a time.
 
-    One thread at a time calls it. After a failed attempt, ``close`` and ``open`` are called before
-    the next one.
+    Implement these three methods to forward to something of your own. One thread at a time calls
+    them. After a failed attempt, ``close`` and ``open`` are called before the next one.
+
+    Example:
+        >>> class FileSink:
+        ...     def open(self): self.file = open("items.bin", "ab")
+        ...     def deliver(self, items):
+        ...         self.file.writelines(items)
+        ...         self.file.flush()
+        ...     def close(self): self.file.close()
+        >>> with topicdb.Queue.open("out.q") as queue:
+        ...     receipt = queue.append([b"started"])
+        ...     topicdb.Forwarder(queue, FileSink()).run(until_empty=True)
     """
 
     def open(self) -> None:
@@ -31,8 +42,12 @@ class Sink(Protocol):
     def deliver(self, items: list[bytes]) -> None:
         """Returns when the items are safe at their destination; the forwarder then forgets them.
 
-        Raises PermanentError if it makes no sense to try again. After any other error it is called
-        again with the same items, of which some may have been delivered.
+        Arguments:
+            items: a batch of at least one item.
+
+        Raises:
+            PermanentError: it makes no sense to try again. After any other error it is called again
+                with the same items, of which some may have been delivered.
         """
 
     def close(self) -> None:
@@ -44,7 +59,22 @@ class AsyncSink(Protocol):
     """A sink that takes further batches while earlier ones are not confirmed.
 
     One thread at a time calls it. After a failed attempt, ``close`` and ``open`` are called before
-    anything is sent again.
+    anything is sent again. ``KafkaSink`` and ``MqttSink`` are such sinks.
+
+    Example:
+        >>> from concurrent.futures import Future
+        >>> class PrintSink:
+        ...     def open(self): pass
+        ...     def begin(self, items):
+        ...         confirmed = Future()
+        ...         print(items)
+        ...         confirmed.set_result(None)
+        ...         return confirmed
+        ...     def close(self): pass
+        >>> with topicdb.Queue.open("out.q") as queue:
+        ...     receipt = queue.append([b"started"])
+        ...     topicdb.Forwarder(queue, PrintSink()).run(until_empty=True)
+        [b'started']
     """
 
     def open(self) -> None:
@@ -53,27 +83,41 @@ class AsyncSink(Protocol):
     def begin(self, items: list[bytes]) -> Future[None]:
         """Starts to deliver the items behind those of earlier calls.
 
-        The future gets its result when the items are safe at their destination, or an exception:
-        see ``Sink.deliver``. Any thread may set it. To raise is the same as to set the exception.
+        Arguments:
+            items: a batch of at least one item.
+
+        Returns:
+            A future that gets its result when the items are safe at their destination, or an
+            exception: see ``Sink.deliver``. Any thread may set it. To raise is the same as to set
+            the exception.
         """
 
     def close(self) -> None:
         """Gives up what is not confirmed.
 
-        As far as possible nothing of it is delivered later. May be called without ``open``, and
-        repeatedly; must not block.
+        As far as possible nothing of it is delivered later. It may be called without ``open``, and
+        repeatedly; it must not block.
         """
 
 
 @runtime_checkable
 class PolledSink(AsyncSink, Protocol):
-    """An AsyncSink without a thread of its own: it works, and sets its futures, in ``poll``."""
+    """An AsyncSink without a thread of its own: it works, and sets its futures, in ``poll``.
+
+    Example:
+        >>> from topicdb.forward import KafkaSink, PolledSink
+        >>> issubclass(KafkaSink, PolledSink)
+        True
+    """
 
     def poll(self, timeout: float) -> None:
         """Works until something is confirmed, or for ``timeout`` seconds.
 
-        Called at least ten times a second while the sink is open. If it raises, the attempt has
-        failed.
+        It is called at least ten times a second while the sink is open. If it raises, the attempt
+        has failed.
+
+        Arguments:
+            timeout: how many seconds it may take.
         """
 
 
@@ -82,7 +126,18 @@ AnySink: TypeAlias = "Sink | AsyncSink | Deliver"
 
 
 class CallableSink:
-    """Calls a function with each batch. When the function returns, the batch is delivered."""
+    """Calls a function with each batch. When the function returns, the batch is delivered.
+
+    ``Forwarder`` makes one of a function that it is given.
+
+    Arguments:
+        function: is called with a list of bytes.
+
+    Example:
+        >>> from topicdb.forward import CallableSink
+        >>> CallableSink(print).deliver([b"started"])
+        [b'started']
+    """
 
     def __init__(self, function: Deliver) -> None:
         self._function = function
@@ -109,7 +164,11 @@ class InTurn:
 
 
 def as_async(sink: AnySink) -> AsyncSink:
-    """Returns ``sink`` as an AsyncSink. Raises TypeError if it is no sink."""
+    """Returns ``sink`` as an AsyncSink.
+
+    Raises:
+        TypeError: it is no sink.
+    """
     if isinstance(sink, AsyncSink):
         return sink
     if isinstance(sink, Sink):

@@ -12,12 +12,18 @@ State: TypeAlias = Literal["idle", "forwarding", "retrying", "stopped", "failed"
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a forwarder is.
+    """How a forwarder is; see ``Forwarder.health``.
 
-    - ``state``: ``"idle"`` (no item waits), ``"forwarding"``, ``"retrying"`` (nothing was confirmed
-      since the last error), ``"stopped"`` (or not started), ``"failed"`` (ended by an error).
-    - ``since``: when that began.
-    - ``error``: the last error, which may be over; None if there was none.
+    Attributes:
+        state: ``"idle"`` (no item waits), ``"forwarding"``, ``"retrying"`` (nothing was confirmed
+            since the last error), ``"stopped"`` (or not started), ``"failed"`` (ended by an error).
+        since: when that began.
+        error: the last error, which may be over; None if there was none.
+
+    Example:
+        >>> with topicdb.Queue.open("out.q") as queue:
+        ...     topicdb.Forwarder(queue, print).health.state
+        'stopped'
     """
 
     state: State
@@ -27,13 +33,23 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Counts since the forwarder was made.
+    """Counts since the forwarder was made; see ``Forwarder.metrics``.
 
-    - ``items``, ``bytes``, ``batches``: confirmed by the sink.
-    - ``dropped_items``: refused by the sink, and left to ``poison``.
-    - ``failures``: attempts that failed. ``retries``: batches that were sent again.
-    - ``in_flight``: items that were taken and are not confirmed.
-    - ``waiting``: items behind them, the lag; None once the queue is closed.
+    Attributes:
+        items: items that the sink has confirmed.
+        bytes: the bytes of these items.
+        batches: batches that the sink has confirmed.
+        dropped_items: items that the sink has refused, and that were left to ``poison``.
+        failures: attempts that failed.
+        retries: batches that were sent again.
+        in_flight: items that were taken and are not confirmed.
+        waiting: items behind them, the lag; None once the queue is closed.
+
+    Example:
+        >>> with topicdb.Queue.open("out.q") as queue:
+        ...     receipt = queue.append([b"first"])
+        ...     topicdb.Forwarder(queue, print).metrics().waiting
+        1
     """
 
     items: int = 0

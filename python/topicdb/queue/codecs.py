@@ -32,9 +32,10 @@ CodecLike: TypeAlias = (
 class CodecError(_core.Error, ValueError):
     """The codec of a queue cannot encode or decode an item.
 
-    - ``data``: the bytes that it cannot decode; None if an append failed.
-    - ``ref``: the item, which is in flight: ``ack`` removes it, ``nack`` gives it back. None if an
-      append or ``peek`` failed.
+    Attributes:
+        data: the bytes that it cannot decode; None if an append failed.
+        ref: the item, which is in flight: ``ack`` removes it, ``nack`` gives it back. None if an
+            append or ``peek`` failed.
     """
 
     __module__ = "topicdb"

@@ -19,7 +19,7 @@ DEFAULT_CURSOR = "default"
 
 
 class Ref:
-    """Stands for the items of one ``pop``, to be given to ``ack`` or ``nack``. Immutable."""
+    """Stands for the items of one ``pop``; made by ``Consumer.pop``. Immutable."""
 
     __slots__ = ("_cursor", "_ranges")
 
@@ -40,8 +40,9 @@ class Ref:
 class Popped(NamedTuple):
     """The result of ``pop``: items, and the reference that acknowledges them.
 
-    The items are bytes, or what the codec of the queue makes of them. ``ref`` is None if there are
-    no items.
+    Attributes:
+        items: bytes, or what the codec of the queue makes of them.
+        ref: for ``ack`` or ``nack``; None if there are no items.
     """
 
     items: list[Any]
@@ -74,21 +75,25 @@ class Consumer:
     ) -> Popped:
         """Takes the oldest items: first those that came back, then new ones in their order.
 
-        - ``count``: the most items.
-        - ``bytes``, ``rule``: with ``"at_most"`` it ends before the item that would exceed
-          ``bytes``, but takes at least one item. With ``"at_least"`` it takes items until they have
-          ``bytes``. Headers do not count; an item that was appended with a ``sizer`` counts what
-          that said.
-        - ``stop_before``: called with each item in turn; when it returns true, that item and those
-          behind it stay in the queue.
-        - ``timeout``: how many seconds to wait if there is no item; 0: not at all; None: for ever.
-        - ``raw``: gives items as bytes, as they are stored, although the queue has a codec.
+        Arguments:
+            count: the most items.
+            bytes: how many bytes of items. Headers do not count; an item that was appended with a
+                ``sizer`` counts what that said.
+            rule: ``"at_most"`` ends before the item that would exceed ``bytes``, but takes at least
+                one item. ``"at_least"`` takes items until they have ``bytes``.
+            stop_before: is called with each item in turn. When it returns true, that item and those
+                behind it stay in the queue.
+            timeout: how many seconds to wait if there is no item; 0: not at all; None: for ever.
+            raw: gives items as bytes, as they are stored, although the queue has a codec.
 
-        Returns the items and a reference to them. They are in flight until ``ack`` or ``nack``, and
-        come again when the queue is opened anew.
+        Returns:
+            The items and a reference to them. They are in flight until ``ack`` or ``nack``, and
+            come again when the queue is opened anew.
 
-        Raises ValueError for a bad argument. Raises CodecError if the codec cannot decode the first
-        item, which is in flight then as ``error.ref``; the next call goes on behind it.
+        Raises:
+            ValueError: a bad argument.
+            CodecError: the codec cannot decode the first item, which is in flight then as
+                ``error.ref``; the next call goes on behind it.
         """
         if rule not in ("at_most", "at_least"):
             raise ValueError(f"rule: expected 'at_most' or 'at_least', got {rule!r}")
@@ -126,6 +131,17 @@ class Consumer:
         """Pops like ``pop``, for asyncio. A task that is cancelled gives its items back.
 
         It takes no thread while it waits. Calls of one event loop get items in their order.
+
+        Arguments:
+            count: as in ``pop``.
+            bytes: as in ``pop``.
+            rule: as in ``pop``.
+            stop_before: as in ``pop``.
+            timeout: as in ``pop``.
+            raw: as in ``pop``.
+
+        Returns:
+            The items and a reference to them.
         """
         was_asked = False
 
@@ -156,8 +172,13 @@ class Consumer:
     def ack(self, ref: Ref | None) -> None:
         """Acknowledges the items of a ``pop``, which are done.
 
-        In any order; may be repeated. None stands for no items. Raises ValueError if ``ref`` is of
-        another cursor, or of an earlier opening.
+        You may do so in any order, and repeat it.
+
+        Arguments:
+            ref: of the ``pop``; None stands for no items.
+
+        Raises:
+            ValueError: ``ref`` is of another cursor, or of an earlier opening.
         """
         if ref is not None:
             self._core.ack(self._ranges_of(ref))
@@ -165,7 +186,11 @@ class Consumer:
     def nack(self, ref: Ref | None) -> None:
         """Gives the items of a ``pop`` back, to be popped again before newer ones.
 
-        Raises ValueError as ``ack`` does.
+        Arguments:
+            ref: of the ``pop``; None stands for no items.
+
+        Raises:
+            ValueError: as ``ack`` does.
         """
         if ref is not None:
             self._core.nack(self._ranges_of(ref))
@@ -177,10 +202,16 @@ class Consumer:
         return ref._ranges
 
     def peek(self, *, raw: bool = False) -> Any:
-        """Returns the item that ``pop`` would give first; None if there is none.
+        """Returns the item that ``pop`` would give first.
 
-        With a codec, an item may be None, too. ``raw``: as in ``pop``. Raises CodecError if the
-        codec cannot decode it.
+        Arguments:
+            raw: as in ``pop``.
+
+        Returns:
+            The item; None if there is none. With a codec, an item may be None, too.
+
+        Raises:
+            CodecError: the codec cannot decode it.
         """
         data = self._core.peek()
         return None if data is None else decoded(None if raw else self._codec, data)
@@ -197,7 +228,10 @@ class Consumer:
         """Gives items until none waits.
 
         Each is acknowledged when the next one is asked for. So if a loop ends early or fails, its
-        last item comes again. Raises CodecError as ``pop`` does; the next loop goes on behind that.
+        last item comes again.
+
+        Raises:
+            CodecError: as ``pop`` does; the next loop goes on behind that.
         """
         while (popped := self.pop(1)).ref is not None:
             try:

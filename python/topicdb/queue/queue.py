@@ -24,15 +24,18 @@ Overflow: TypeAlias = Literal["drop_oldest", "reject", "block"]
 
 
 class Queue(Consumer, Closing):
-    """A buffer queue of byte strings, or of what a codec makes of them. Thread-safe.
+    """A buffer queue of byte strings, or of what a codec makes of them; made by ``Queue.open``.
 
-    Its own ``pop``, ``ack`` and so on are those of the cursor ``"default"``. Whoever opens the
-    queue closes it, best by ``with``. A forked child must not use it.
+    Its own ``pop``, ``ack`` and so on are those of the cursor ``"default"``. Close the queue, best
+    by ``with``. A forked child must not use it. Thread-safe.
 
-    >>> with topicdb.Queue.open("out.q") as queue:                      # doctest: +SKIP
-    ...     queue.append([b"first", b"second"])
-    ...     items, ref = queue.pop()
-    ...     queue.ack(ref)
+    Example:
+        >>> with topicdb.Queue.open("out.q") as queue:
+        ...     receipt = queue.append([b"first", b"second"])
+        ...     items, ref = queue.pop()
+        ...     queue.ack(ref)
+        ...     items
+        [b'first', b'second']
     """
 
     @classmethod
@@ -59,44 +62,57 @@ class Queue(Consumer, Closing):
     ) -> Queue:
         """Opens the queue in directory ``path``, or makes it.
 
-        - ``mode``: ``"disk"``; ``"memory"`` (no path); ``"offload"`` (in memory until there are
-          more than ``segment_bytes``, and on disk when it is closed); ``"volatile"`` (as offload,
-          but what is there is deleted when it is opened, and when it is closed).
-        - ``format``: ``"replayq"`` keeps the files of EMQX's replayq, which can open them. It has
-          one cursor and keeps acknowledgements in order only. For mode ``"disk"``. None: the format
-          of the directory, or TopicDB's own for a new one.
-        - ``segment_bytes``: a segment file is closed at this many bytes, at least 256 (default 10
-          MiB).
-        - ``max_total_bytes``: the most bytes that one cursor has not acknowledged.
-        - ``item_bytes_max``: a longer item is refused; the default is MQTT's longest payload.
-        - ``budget``: a limit that several queues share.
-        - ``codec``: turns items into bytes and back: ``"json"``, a pair of functions (encode,
-          decode), or an object with these methods. It is not stored: whoever opens the queue
-          without one gets bytes. None: items are bytes.
-        - ``sizer``: called with each item that is appended; returns what it counts for the limits
-          of the queue (``max_total_bytes``, ``budget``, ``bytes`` of a ``pop``, and what an
-          ``"offload"`` queue keeps in memory), from 0 to 2**40. The number is stored with the item.
-          None: its stored bytes, with headers. Not for format ``"replayq"``.
-        - ``overflow``: what an append does that would exceed a limit: ``"drop_oldest"`` (it is
-          taken, and the oldest items go, at last its own; never its newest item, nor items in
-          flight), ``"reject"`` (QuotaError), ``"block"`` (waits up to ``block_timeout`` seconds,
-          None: for ever, then QuotaError).
-        - ``durability``: of appends that name none: ``"none"`` (written within ``flush_interval``
-          seconds), ``"os"`` (survives kill -9), ``"disk"`` (fsynced).
-        - ``flush_interval``: after how many seconds items of ``"none"`` and acknowledgements are
-          handed to the operating system.
-        - ``sync_interval``: after how many seconds items are fsynced; None: only for ``"disk"``.
-        - ``drop_if_highmem``: while the system is short of memory (less than a fifth is available,
-          or the function says so), an append drops as many bytes of the oldest items as it adds,
-          but never its newest item.
-        - ``on_drop``: called with each ``Drop``, by the thread in which it happens.
-        - ``directory_mode``: permissions of the directory when this call makes it, as in
-          ``topicdb.open``.
+        Arguments:
+            path: the directory; None with ``mode="memory"``.
+            mode: ``"disk"``; ``"memory"`` (no path); ``"offload"`` (in memory until there are more
+                than ``segment_bytes``, and on disk when it is closed); ``"volatile"`` (as offload,
+                but what is there is deleted when it is opened, and when it is closed).
+            format: ``"replayq"`` keeps the files of EMQX's replayq, which can open them. It has one
+                cursor and keeps acknowledgements in order only. For mode ``"disk"``. None: the
+                format of the directory, or TopicDB's own for a new one.
+            segment_bytes: a segment file is closed at this many bytes, at least 256 (default 10
+                MiB).
+            max_total_bytes: the most bytes that one cursor may have and not acknowledge.
+            item_bytes_max: a longer item is refused; the default is MQTT's longest payload.
+            overflow: what an append does that would exceed a limit. ``"drop_oldest"`` takes it, and
+                drops the oldest items, at last its own; but never its newest item, nor items in
+                flight. ``"reject"`` raises QuotaError. ``"block"`` waits up to ``block_timeout``,
+                and then raises QuotaError.
+            block_timeout: how many seconds ``"block"`` waits; None: for ever.
+            durability: of appends that name none: ``"none"`` (written within ``flush_interval``),
+                ``"os"`` (survives kill -9), ``"disk"`` (fsynced).
+            flush_interval: after how many seconds items of ``"none"`` and acknowledgements are
+                handed to the operating system.
+            sync_interval: after how many seconds items are fsynced; None: only for ``"disk"``.
+            budget: a limit that several queues share.
+            codec: turns items into bytes and back: ``"json"``, a pair of functions (encode,
+                decode), or an object with these methods. It is not stored: if you open the queue
+                without one, you get bytes. None: items are bytes.
+            sizer: is called with each item that is appended, and returns what it counts for the
+                limits of the queue (``max_total_bytes``, ``budget``, ``bytes`` of a ``pop``, and
+                what an ``"offload"`` queue keeps in memory), from 0 to 2**40. The number is stored
+                with the item. None: its stored bytes, with headers. Not for format ``"replayq"``.
+            drop_if_highmem: while the system is short of memory (less than a fifth is available, or
+                the function says so), an append drops as many bytes of the oldest items as it adds,
+                but never its newest item.
+            on_drop: is called with each ``Drop``, by the thread in which it happens.
+            directory_mode: permissions of the directory when this call makes it, as in
+                ``topicdb.open``.
 
-        Raises ValueError for a bad option, LockedError if the queue is open elsewhere,
-        CorruptionError if the directory is no queue, SchemaError if a newer TopicDB wrote it,
-        StorageError if the file system failed. Damage to single files does not prevent opening:
-        ``stats().damage`` lists it.
+        Returns:
+            The queue. Damage to single files does not prevent opening: ``stats().damage`` lists it.
+
+        Raises:
+            ValueError: a bad option.
+            LockedError: the queue is open elsewhere.
+            CorruptionError: the directory is no queue.
+            SchemaError: a newer TopicDB wrote it.
+            StorageError: the file system failed.
+
+        Example:
+            >>> with topicdb.Queue.open("jobs.q", codec="json", overflow="reject") as queue:
+            ...     queue.append([{"id": 7}]).count
+            1
         """
         found = codec_of(codec)
         packing = Packing(found, sizer)
@@ -146,14 +162,21 @@ class Queue(Consumer, Closing):
     def append(self, items: Iterable[Any], *, durability: Durability | None = None) -> QueueReceipt:
         """Adds items: all of them or none.
 
-        They are bytes or like bytes, or what the ``codec`` encodes. ``durability`` None: that of
-        ``open``. Returns the numbers of the items and the durability that was reached.
+        With ``overflow="drop_oldest"`` it may drop older items. If you append more than the queue
+        may hold, it also drops some of these, but not the newest; ``on_drop`` gets their numbers.
 
-        With ``overflow="drop_oldest"`` it may drop older items, and of more than the queue may
-        hold also its own, except the newest; ``on_drop`` gets their numbers.
+        Arguments:
+            items: bytes-like, or what the ``codec`` encodes.
+            durability: ``"none"``, ``"os"`` or ``"disk"``; None: that of ``open``.
 
-        Raises TypeError, ValueError or CodecError, naming the item; QuotaError if there is no room;
-        StorageError; what the ``sizer`` raises. Then nothing was added.
+        Returns:
+            The numbers of the items, and the durability that was reached.
+
+        Raises:
+            TypeError, ValueError, CodecError: an item is malformed; the text names it.
+            QuotaError: there is no room.
+            StorageError: the file system failed. What the ``sizer`` raises comes through, too.
+                After each of these errors nothing was added.
         """
         packed, weights = self._packing.pack(items)
         try:
@@ -168,6 +191,13 @@ class Queue(Consumer, Closing):
 
         A task that is cancelled does not take its items back. At most 32 calls wait at a time, for
         room or for the disk; further ones begin when one of these has ended.
+
+        Arguments:
+            items: as in ``append``.
+            durability: as in ``append``.
+
+        Returns:
+            The numbers of the items, and the durability that was reached.
         """
         held = items if isinstance(items, ONE_ITEM) else tuple(items)
         call = partial(self.append, held, durability=durability)
@@ -176,9 +206,22 @@ class Queue(Consumer, Closing):
     def cursor(self, name: str, *, start: Literal["oldest", "newest"] = "oldest") -> Cursor:
         """Returns the cursor of this name, and makes it if there is none.
 
-        A new cursor starts with the oldest stored item, or behind the newest. Each cursor gets
-        every item, and an item is kept until all cursors have acknowledged it. A name has 1 to 64
-        letters, digits, ``_``, ``-`` and ``.``, and does not begin with ``.``.
+        Each cursor gets every item, and an item is kept until all cursors have acknowledged it.
+
+        Arguments:
+            name: 1 to 64 letters, digits, ``_``, ``-`` and ``.``; not ``.`` at the beginning.
+            start: where a new cursor begins: with the ``"oldest"`` stored item, or behind the
+                ``"newest"``.
+
+        Returns:
+            The cursor.
+
+        Example:
+            >>> with topicdb.Queue.open("out.q") as queue:
+            ...     audit = queue.cursor("audit")
+            ...     receipt = queue.append([b"first"])
+            ...     queue.pop().items, audit.pop().items
+            ([b'first'], [b'first'])
         """
         if start not in ("oldest", "newest"):
             raise ValueError(f"start: expected 'oldest' or 'newest', got {start!r}")
@@ -188,7 +231,12 @@ class Queue(Consumer, Closing):
     def remove_cursor(self, name: str) -> None:
         """Removes a cursor, and the items that only it still needed.
 
-        Raises NotFoundError if there is none, ValueError for the cursor ``"default"``.
+        Arguments:
+            name: of the cursor.
+
+        Raises:
+            NotFoundError: there is no such cursor.
+            ValueError: it is the cursor ``"default"``.
         """
         try:
             self._queue.remove_cursor(name)
@@ -199,14 +247,14 @@ class Queue(Consumer, Closing):
     def bytes(self) -> int:
         """What the items count that the slowest cursor has not acknowledged.
 
-        The stored bytes of each, with headers, or what the ``sizer`` said when it was appended.
+        Each counts its stored bytes, with headers, or what the ``sizer`` said when it was appended.
         """
         stored: int = self._queue.stats()["bytes"]
         return stored
 
     @property
     def overflow(self) -> int:
-        """How far ``bytes`` is beyond ``max_total_bytes``; negative while there is room."""
+        """By how many bytes ``bytes`` exceeds ``max_total_bytes``; negative while there is room."""
         return self.bytes - self._max_total_bytes
 
     def flush(self) -> None:
