@@ -14,14 +14,20 @@ _TEXT = re.compile(r"([0-9a-f]{16})-([0-9a-f]{16})-([0-9a-f]{8})")
 class MessageId(NamedTuple):
     """The id of a stored message.
 
-    Ids of one database are ordered as their messages were stored, and so are their texts
-    (``str``). Comparing ids of different databases with ``<``, ``<=``, ``>`` or ``>=`` raises
+    Ids of one database are ordered as their messages were stored, and so are their texts (``str``).
+    Comparing ids of different databases with ``<``, ``<=``, ``>`` or ``>=`` raises
     IdsNotComparableError.
 
     Attributes:
         origin: a random number that stands for the database.
         serial: the serial of the commit that brought the message.
         row: the index of the message in the commit.
+
+    Example:
+        >>> from topicdb.replay import MessageId
+        >>> first, second = MessageId(7, 1, 0), MessageId(7, 1, 1)
+        >>> first < second, MessageId.parse(str(first)) == first
+        (True, True)
     """
 
     origin: int
@@ -30,7 +36,17 @@ class MessageId(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> MessageId:
-        """Returns the id that has this text. Raises ValueError if the text is no id."""
+        """Returns the id that has this text.
+
+        Arguments:
+            text: ``str`` of an id.
+
+        Returns:
+            The id.
+
+        Raises:
+            ValueError: the text is no id.
+        """
         match = _TEXT.fullmatch(text)
         if match is None:
             raise ValueError(
@@ -41,9 +57,16 @@ class MessageId(NamedTuple):
 
     @staticmethod
     def of_direct(origin: int, number: int) -> MessageId:
-        """Returns an id for a direct message that is not stored; ``number`` tells it from others.
+        """Returns an id for a direct message that is not stored.
 
         It is smaller than the id of any message that is stored.
+
+        Arguments:
+            origin: as in ``MessageId``.
+            number: tells it from other direct messages.
+
+        Returns:
+            The id.
         """
         return MessageId(origin, 0, number)
 

@@ -89,6 +89,13 @@ class Promotion(NamedTuple):
         filter: the topic filter of these messages.
         messages_per_s: at most this many messages a second are logged. None: any number.
         bytes_per_s: at most this many bytes a second, of topics and values. None: any number.
+
+    Example:
+        >>> from topicdb.replay import Promotion
+        >>> log = topicdb.replay.open(db, promote=[Promotion("alarm/#", messages_per_s=100)])
+        >>> log.publish([("alarm/h1", None, b"hot"), ("noise/h1", None, b"")], qos=0).count
+        1
+        >>> log.close()
     """
 
     filter: str
@@ -99,7 +106,8 @@ class Promotion(NamedTuple):
 def checked_promotions(promote: Sequence[Promotion | str]) -> list[Promotion]:
     """Returns the rules, where a filter alone stands for a rule without limits.
 
-    Raises TopicError if a filter is none, and ValueError if a limit is not positive.
+    Raises:
+        TopicError: a filter is none, and ValueError if a limit is not positive.
     """
     found = [Promotion(one) if isinstance(one, str) else Promotion(*one) for one in promote]
     for rule in found:
@@ -113,8 +121,9 @@ def checked_promotions(promote: Sequence[Promotion | str]) -> list[Promotion]:
 def filters_of(value: Filters, what: str) -> list[str]:
     """Returns the topic filters as a list.
 
-    Raises TopicError if one of them is none, and ValueError, which names ``what``, if there is no
-    filter.
+    Raises:
+        TopicError: one of them is none, and ValueError, which names ``what``, if there is no
+            filter.
     """
     found = filter_list(value)
     if not found:

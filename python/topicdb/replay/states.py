@@ -12,6 +12,11 @@ class State(str, Enum):
     A replay goes from INITIALIZING through ACTIVE and PENDING_COMPLETE to COMPLETE. A replay that
     was cancelled leaves NONE. One that failed is FAILED until every client that was disconnected
     knows of it, and then leaves NONE.
+
+    Example:
+        >>> from topicdb.replay import State
+        >>> State.ACTIVE.runs, State.COMPLETE.runs
+        (True, False)
     """
 
     NONE = "n/a"
@@ -30,6 +35,8 @@ class State(str, Enum):
 class Event(NamedTuple):
     """Tells that the state of a replay has changed, or something else about an endpoint.
 
+    ``ReplayLog.on_event`` and ``ReplayLog.events`` give it.
+
     Attributes:
         time: when it happened, in µs since 1970.
         endpoint: the name of the endpoint.
@@ -37,6 +44,13 @@ class Event(NamedTuple):
         state: the state after the change. It is ``before`` if no state has changed.
         reason: the reason in short, as in ``ReplayError.reason``, or "".
         text: what has happened, for people.
+
+    Example:
+        >>> log = topicdb.replay.open(db)
+        >>> log.queue("pumps", "site/#").replay()
+        >>> log.events()[0].endpoint
+        'pumps'
+        >>> log.close()
     """
 
     time: int

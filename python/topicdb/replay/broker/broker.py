@@ -44,10 +44,11 @@ class BrokerReplay:
 
     Call ``run``; or ``start`` and ``stop``; or use it in ``with``, which starts and stops it. If it
     is started again after ``stop`` or an error, it goes on where it was; after it was complete, it
-    begins anew. The methods are thread-safe.
+    begins anew. Thread-safe.
 
-    >>> with topicdb.open("plant.db", mode="r") as db:                  # doctest: +SKIP
-    ...     BrokerReplay(db, "site/#", host="broker.local", start="-24h", rate="10x").run()
+    Example:
+        >>> with topicdb.open("plant.db", mode="r") as db:  # doctest: +SKIP
+        ...     BrokerReplay(db, "site/#", host="broker.local", start="-24h", rate="10x").run()
     """
 
     def __init__(
@@ -84,13 +85,17 @@ class BrokerReplay:
         Arguments:
             database: the database that is read.
             filter: the topic filter of the messages.
-            host: the broker: a name, an address, or a URL as of ``MqttSink``.
-            start, end: the range of times, as of ``Database.scan``.
+            host: the broker: a name, an address, or a URL, as in ``MqttSink``.
+            port: as in ``MqttSink``.
+            start: as in ``Database.scan``.
+            end: as in ``Database.scan``.
             rate: ``"1x"`` is as fast as the messages came, ``"10x"`` ten times as fast; ``500`` or
                 ``"500/s"`` are messages a second; ``"max"`` or None is as fast as possible.
-            qos, retain: of all messages. None: of each message that of the time when a bridge
-                stored it; messages that no bridge has stored have QoS 1 and are not retained. A
-                retained message replaces the one that the broker retains for its topic.
+            qos: of all messages. None: of each message the QoS of the time when a bridge stored it;
+                messages that no bridge has stored have QoS 1.
+            retain: of all messages. None: as with ``qos``; messages that no bridge has stored are
+                not retained. A retained message replaces the one that the broker retains for its
+                topic.
             remap: gives messages other topics: {filter: new name}, see ``Remap``, or a function
                 that takes a topic and returns one. None: topics stay as they are.
             refused: what happens with a message that the broker will never take, such as one that
@@ -103,21 +108,27 @@ class BrokerReplay:
             mark: whether each message has the user property ``topicdb-replay`` (MQTT 5) with the
                 ``id`` of this replay, by which bridges recognise and skip it.
             stored_again: what happens if a bridge of this database follows the topics in the same
-                broker and cannot recognise replayed messages, as ``mark`` is False or one side
+                broker and cannot recognise replayed messages, because ``mark`` is False or one side
                 speaks MQTT 3.1.1. ``"refuse"``: raises ValueError, here or, with ``remap``, when a
                 message gets such a topic. ``"allow"``: replays all the same.
             expired: what happens with a message whose expiry interval (MQTT 5, as a bridge has
                 stored it) is over. ``"skip"``: it is not sent but counted, and others are sent with
                 what they have left of theirs. ``"send"``: it is sent, and the intervals of all
                 messages begin anew.
+            protocol: as in ``MqttSink``.
+            tls: as in ``MqttSink``.
+            username: as in ``MqttSink``.
+            password: as in ``MqttSink``.
+            client_id: as in ``MqttSink``.
+            keepalive: as in ``MqttSink``.
+            connect_timeout: as in ``MqttSink``.
             unconfirmed_max: at most this many messages are on their way; fewer if the broker allows
                 fewer.
 
-        The other arguments are those of ``MqttSink``.
-
         Raises:
-            ImportError: paho-mqtt is not installed. ValueError, TypeError: an option is wrong.
-            TopicError: a filter is none.
+            ImportError: paho-mqtt is missing: install ``topicdb[mqtt]``.
+            TopicError: a bad filter.
+            ValueError, TypeError: another bad option.
         """
         _check(filter, qos, retain, refused, stored_again, expired)
         self._first_us, end_us = time_range_us(start, end)
@@ -164,9 +175,12 @@ class BrokerReplay:
     # Controls.
 
     def start(self) -> None:
-        """Starts the replay in a thread of its own. Raises RuntimeError if it runs already.
+        """Starts the replay in a thread of its own.
 
         What makes it fail is in ``error`` and ``progress``.
+
+        Raises:
+            RuntimeError: it runs already.
         """
         thread = threading.Thread(target=self._run_quietly, name="topicdb-replay", daemon=True)
         self._claim(thread)
@@ -176,20 +190,28 @@ class BrokerReplay:
     def run(self) -> None:
         """Replays in this thread, until all messages are confirmed or ``stop`` is called.
 
-        Raises what makes the replay fail: PermanentError if the broker refuses a message (with
-        ``refused="stop"``), OSError after ``give_up_after``, CorruptionError or ClosedError of the
-        database, or what ``remap`` raises. Raises RuntimeError if the replay runs already.
+        Raises:
+            PermanentError: the broker refuses a message (with ``refused="stop"``).
+            OSError: the broker did not answer for ``give_up_after``.
+            CorruptionError, ClosedError: the database is damaged or closed. What ``remap`` raises
+                comes through, too.
+            RuntimeError: the replay runs already.
         """
         self._claim(threading.current_thread())
         self._run()
 
     def stop(self, timeout: Seconds = 10.0) -> bool:
-        """Stops sending, waits at most ``timeout`` seconds for confirmations, and ends the replay.
+        """Stops sending, waits for confirmations, and ends the replay.
 
-        Without a connection it does not wait for confirmations. Returns whether all messages that
-        were sent are confirmed; the next ``start`` sends the others again. In the thread that
-        replays, such as in a signal handler, it only asks for the end, and returns False. It may be
-        called when no replay runs.
+        Without a connection it does not wait. In the thread that replays, such as in a signal
+        handler, it only asks for the end, and returns False. You may call it when no replay runs.
+
+        Arguments:
+            timeout: the most seconds to wait for confirmations.
+
+        Returns:
+            Whether all messages that were sent are confirmed; the next ``start`` sends the others
+            again.
         """
         timeout_s = finite_seconds(timeout, "timeout")
         with self._changed:
@@ -202,9 +224,13 @@ class BrokerReplay:
         return self.progress().unconfirmed == 0
 
     def wait(self, timeout: Seconds | None = None) -> bool:
-        """Waits until the replay has ended, at most ``timeout`` seconds. Returns whether it has.
+        """Waits until the replay has ended.
 
-        A timeout of None waits for ever.
+        Arguments:
+            timeout: the most seconds to wait; None: for ever.
+
+        Returns:
+            Whether it has ended.
         """
         with self._changed:
             return wait_for(
@@ -220,9 +246,13 @@ class BrokerReplay:
         self._controls.set_paused(False)
 
     def set_rate(self, rate: str | float | None) -> None:
-        """Changes the rate from now on; ``rate`` is as of BrokerReplay.
+        """Changes the rate from now on.
 
-        Raises ValueError or TypeError if it is no rate.
+        Arguments:
+            rate: as of ``BrokerReplay``.
+
+        Raises:
+            ValueError, TypeError: it is no rate.
         """
         parsed = parse_rate(rate)
         with self._changed:
@@ -232,8 +262,13 @@ class BrokerReplay:
         """Goes on with the first message of this time or later, which may be before ``start``.
 
         The replay first waits until the messages on their way are confirmed. The counts begin anew.
-        If the replay does not run, the next ``start`` begins there. Raises ValueError if ``time``
-        is not before ``end``.
+        If the replay does not run, the next ``start`` begins there.
+
+        Arguments:
+            time: a time, as in ``Database.scan``.
+
+        Raises:
+            ValueError: ``time`` is not before ``end``.
         """
         to_us = time_us(time, what="time")
         end_us = self._job.end_us

@@ -19,9 +19,11 @@ class Remap:
     and so on; ``{2}``, also within a level, stands for what the second ``+`` matched; and ``#``
     stands for what ``#`` matched.
 
-    >>> remap = Remap({"site/a/#": "test/a/#", "plant/+/temp": "copy/{1}-temp"})
-    >>> remap("site/a/pump/3"), remap("plant/north/temp"), remap("other")
-    ('test/a/pump/3', 'copy/north-temp', 'other')
+    Example:
+        >>> from topicdb.replay import Remap
+        >>> remap = Remap({"site/a/#": "test/a/#", "plant/+/temp": "copy/{1}-temp"})
+        >>> remap("site/a/pump/3"), remap("plant/north/temp"), remap("other")
+        ('test/a/pump/3', 'copy/north-temp', 'other')
     """
 
     def __init__(self, rules: Mapping[str, str]) -> None:
@@ -32,7 +34,7 @@ class Remap:
 
         Raises:
             ValueError: a new name has wildcards that its filter has not, or is no topic.
-            TopicError: a filter is none.
+            TopicError: a bad filter.
         """
         self.rules = dict(rules)
         self._rules = [_Rule(filter, name) for filter, name in rules.items()]
@@ -40,10 +42,17 @@ class Remap:
 
     @staticmethod
     def parse(texts: Iterable[str]) -> Remap:
-        """Returns a Remap of texts such as ``"site/a/#=test/a/#"``, divided at the first ``=``.
+        """Returns a Remap of texts such as ``"site/a/#=test/a/#"``.
 
-        Raises ValueError if a text has not this form or a filter comes twice, and what Remap
-        itself raises.
+        Arguments:
+            texts: rules, divided at the first ``=``.
+
+        Returns:
+            The Remap.
+
+        Raises:
+            ValueError: a text has not this form, or a filter comes twice. What ``Remap`` raises
+                comes through, too.
         """
         rules: dict[str, str] = {}
         for text in texts:

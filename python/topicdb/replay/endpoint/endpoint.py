@@ -14,27 +14,25 @@ from topicdb.replay.endpoint.dead_letters import check_dead_letter, check_expire
 from topicdb.replay.endpoint.direct import DirectMessage
 from topicdb.replay.endpoint.flow import Browser, Flow
 from topicdb.replay.endpoint.parts import Parts
+from topicdb.replay.endpoint.replays import Replays
 from topicdb.replay.endpoint.rights import check_right
 from topicdb.replay.endpoint.starting import (
     STALL_TIMEOUT,
     OnEarly,
     ReplayStart,
     begin_of,
-    messages_of,
     run_of,
 )
 from topicdb.replay.errors import BrowserError, ReplayError
 from topicdb.replay.host import Host
-from topicdb.replay.pacing import Pacer, parse_rate
 from topicdb.replay.records import EndpointRecord, Expired, check_count
 from topicdb.replay.selector.properties import selector_of
-from topicdb.replay.states import Progress, State
 
 WINDOW = 1_000
 COUNTS = ("acknowledged", "rejected", "expired", "lost", "direct", "direct_lost")
 
 
-class Endpoint(Shown):
+class Endpoint(Shown, Replays):
     """A queue, or a topic endpoint; made by ``ReplayLog.queue`` and ``ReplayLog.topic_endpoint``.
 
     Messages that match its subscriptions come to it as they are committed, and stay until a client
@@ -72,7 +70,7 @@ class Endpoint(Shown):
 
     @property
     def subscriptions(self) -> list[str]:
-        """The topic filters of which messages come."""
+        """The topic filters whose messages come."""
         with self._parts.lock:
             return self._parts.interest.subscriptions
 
@@ -87,11 +85,6 @@ class Endpoint(Shown):
         """The condition for messages that come to a topic endpoint; None: all come."""
         return self.record.selector
 
-    @property
-    def state(self) -> State:
-        """The state of the replay."""
-        return self._parts.replaying.state
-
     def __repr__(self) -> str:
         return f"<topicdb.replay.Endpoint {self.name!r}, {self.record.kind}: {self.state.value}>"
 
@@ -103,20 +96,18 @@ class Endpoint(Shown):
     def info(self) -> dict[str, Any]:
         """Returns the options of the endpoint and how it stands, by name.
 
-        - ``name``, ``kind`` (``"queue"`` or ``"topic"``), ``exclusive``, ``durable``,
-          ``subscriptions``, ``selector``, ``dead_letter``, ``expired``.
-        - ``state``: of the replay, as in ``State``.
-        - ``messages``: how many are here and not done with, and about how many ``bytes`` they have.
-        - ``clients``: their names.
-        - ``last_start``: when the last replay was started (µs), by which client or "" for an
-          administrator, and from where; ``last_complete``: when a replay was last complete (µs);
-          ``last_failure``: when one last failed (µs), the reason in short, and the text. Each is
-          None if that never happened.
-        - ``counts``: how many messages were ``acknowledged``, ``rejected`` and removed because they
-          had ``expired``; and how many were ``lost`` at most, as retention dropped them before they
-          came here. They are counted when the endpoint comes to where they were. Of direct messages
-          that were not logged, how many clients had (``direct``), and how many went although a
-          client was there (``direct_lost``).
+        Returns:
+            A dict. ``name``, ``kind`` (``"queue"`` or ``"topic"``), ``exclusive``, ``durable``,
+            ``subscriptions``, ``selector``, ``dead_letter`` and ``expired`` are its options.
+            ``state`` is that of the replay. ``messages`` and ``bytes`` say about how many messages
+            are here and not done with. ``clients`` has their names. ``last_start`` says when the
+            last replay was started (µs), by which client or "" for an administrator, and from
+            where. ``last_complete`` says when a replay was last complete (µs), and ``last_failure``
+            when one last failed (µs), the reason in short, and the text; each is None if that never
+            happened. ``counts`` says how many messages were ``acknowledged``, ``rejected``, removed
+            because they had ``expired``, and at most ``lost``, as retention dropped them before
+            they came here. Of direct messages that were not logged, it says how many clients had
+            (``direct``), and how many went although a client was there (``direct_lost``).
         """
         parts = self._parts
         with parts.lock:
@@ -151,9 +142,16 @@ class Endpoint(Shown):
     def subscribe(self, filter: str) -> None:
         """Lets messages of another filter come to a queue from now on.
 
-        If the queue has this subscription already, it does nothing; else a replay that runs fails
-        with EndpointModifiedError. Raises TopicError if the filter is none, ValueError if this is a
-        topic endpoint, and ClosedError.
+        If the queue has this subscription already, nothing happens; else a replay that runs fails
+        with EndpointModifiedError.
+
+        Arguments:
+            filter: one topic filter.
+
+        Raises:
+            TopicError: a bad filter.
+            ValueError: this is a topic endpoint.
+            ClosedError: the endpoint is closed.
         """
         _core.check_filter(filter)
         parts = self._parts
@@ -172,8 +170,14 @@ class Endpoint(Shown):
     def unsubscribe(self, filter: str) -> None:
         """Ends a subscription of a queue: no more messages of this filter come.
 
-        Messages that are here stay. A replay that runs fails with EndpointModifiedError. Raises
-        ValueError if there is no such subscription or this is a topic endpoint, and ClosedError.
+        Messages that are here stay. A replay that runs fails with EndpointModifiedError.
+
+        Arguments:
+            filter: one of ``subscriptions``.
+
+        Raises:
+            ValueError: there is no such subscription, or this is a topic endpoint.
+            ClosedError: the endpoint is closed.
         """
         parts = self._parts
         with parts.lock:
@@ -196,9 +200,10 @@ class Endpoint(Shown):
             selector: the new condition for messages; None: all come.
 
         Raises:
-            TopicError: the filter is none. ValueError: the selector is no condition, or this is a
-            queue. ImportError: sqlglot is needed and not installed. ClosedError: the endpoint is
-            closed.
+            TopicError: a bad filter.
+            ValueError: the selector is no condition, or this is a queue.
+            ImportError: sqlglot is missing: install ``topicdb[replay]``.
+            ClosedError: the endpoint is closed.
         """
         _core.check_filter(filter)
         accepts = selector_of(selector)
@@ -227,8 +232,10 @@ class Endpoint(Shown):
                 was given it: ``"give"`` or ``"remove"``, as of ``ReplayLog.queue``.
 
         Raises:
-            TopicError: the topic is none. ValueError: ``expired`` is something else, or dead
-            letters would come to this endpoint again. ClosedError: the endpoint is closed.
+            TopicError: a bad topic.
+            ValueError: ``expired`` is something else, or dead letters would come to this endpoint
+                again.
+            ClosedError: the endpoint is closed.
         """
         check_expired(expired)
         parts = self._parts
@@ -256,6 +263,9 @@ class Endpoint(Shown):
     ) -> Flow:
         """Connects a client, which then receives messages; see ``Flow``.
 
+        If a replay runs on an exclusive endpoint, a client with a selector causes a RuntimeWarning:
+        the messages that it does not accept would stall the replay.
+
         Arguments:
             client: the name of the client, by which ``owner`` and ``others`` decide what it may do.
                 "": a client that is not the owner, and gets a name.
@@ -265,18 +275,20 @@ class Endpoint(Shown):
             replay: starts a replay from there, as ``replay`` does. The endpoint must be exclusive
                 and have no other client; a temporary one may have a replay if the log allows it
                 (``temporary_replays``). None: starts none.
-            end, rate, on_early, stall_timeout: options of that replay.
+            end: of that replay, as in ``replay``.
+            rate: of that replay, as in ``replay``.
+            on_early: of that replay, as in ``replay``.
+            stall_timeout: of that replay, as in ``replay``.
 
         Returns:
-            The client, to be closed in the end.
+            The client. Close it, or use ``with``.
 
         Raises:
-            ValueError, TypeError: an option is wrong. AccessError: the client may not consume here.
-            ReplayError: there can be no such replay; then nothing is changed. ImportError: sqlglot
-            is needed and not installed. ClosedError: the endpoint is closed.
-
-        If a replay runs on an exclusive endpoint, a client with a selector causes a RuntimeWarning,
-        as the messages that it does not accept would stall the replay.
+            ValueError, TypeError: a bad option.
+            AccessError: the client may not consume here.
+            ReplayError: there can be no such replay; then nothing is changed.
+            ImportError: sqlglot is missing: install ``topicdb[replay]``.
+            ClosedError: the endpoint is closed.
         """
         check_count("window", window)
         if selector is not None and self.record.kind == "topic":
@@ -310,9 +322,22 @@ class Endpoint(Shown):
             client: the name of the client, by which ``owner`` and ``others`` decide what it may do.
             replay: must be None, as a browser cannot start a replay.
 
+        Returns:
+            The client. Close it, or use ``with``.
+
         Raises:
-            AccessError: the client may not read here. BrowserError: ``replay`` is given.
+            AccessError: the client may not read here.
+            BrowserError: ``replay`` is given.
             ClosedError: the endpoint is closed.
+
+        Example:
+            >>> log = topicdb.replay.open(db)
+            >>> endpoint = log.queue("pumps", "site/+/pump/#")
+            >>> receipt = db.append([("site/north/pump/1", None, b"off")])
+            >>> with endpoint.browse() as browser:
+            ...     next(iter(browser)).value
+            b'off'
+            >>> log.close()
         """
         if replay is not None:
             raise BrowserError(f"endpoint {self.name!r}: who browses cannot start a replay")
@@ -323,131 +348,25 @@ class Endpoint(Shown):
             self._parts.clients.add_browser(browser)
             return browser
 
-    # Replays, for administrators.
-
-    def replay(
-        self,
-        start: ReplayStart = "beginning",
-        *,
-        end: TimeLike | None = None,
-        rate: str | float | None = None,
-        on_early: OnEarly = "fail",
-        stall_timeout: str | timedelta | None = STALL_TIMEOUT,
-    ) -> None:
-        """Starts a replay, as an administrator; it needs no action of clients.
-
-        All messages here are removed, and all clients are disconnected with ReplayStartedError. A
-        replay that runs already is cancelled. Then the messages come that were logged from
-        ``start`` on and match the subscriptions, unchanged. Messages that are committed meanwhile
-        follow, and after that the endpoint is live again.
-
-        Arguments:
-            start: ``"beginning"``; a time, for messages with that timestamp or a later one; or a
-                MessageId, for the messages after that one.
-            end: of the messages that were logged before now, only those with earlier timestamps
-                come. None: all.
-            rate: ``"10x"`` is ten times as fast as the messages came; a number or ``"500/s"`` are
-                messages a second; None is as fast as clients take them.
-            on_early: what happens if ``start`` is a time before the oldest message of the log.
-                ``"fail"``: raises StartTimeUnavailableError. ``"clamp"``: starts at the beginning.
-            stall_timeout: the replay fails with StalledError if no more messages can come and
-                clients have refused those that wait for this long, such as ``"60s"`` or a
-                timedelta. It does not fail while there are no clients. None: never.
-
-        Raises:
-            ReplayError: there can be no such replay; the subclass says why, and nothing is changed.
-            ValueError, TypeError: an option is wrong. ClosedError: the endpoint is closed.
-        """
-        parts = self._parts
-        with parts.lock:
-            parts.check_open()
-            parts.replaying.check_may_start()
-            begin = begin_of(parts.host, start, on_early)
-            run = run_of(parts.host, "", begin, end, rate, stall_timeout)
-            parts.replaying.take_slot()
-            parts.replaying.start(begin, run, None)
-        parts.host.wake(self.name)
-
-    def cancel_replay(self) -> None:
-        """Ends the replay, removes its messages that are here, and disconnects the clients.
-
-        Messages that were committed since the replay began stay. Clients are told
-        ReplayCancelledError. Raises ReplayError if no replay runs, and ClosedError.
-        """
-        with self._parts.lock:
-            self._parts.check_open()
-            self._parts.replaying.cancel()
-
-    def pause_replay(self) -> None:
-        """Lets no more replayed messages come until ``resume_replay``.
-
-        Messages that are committed meanwhile wait, too, to keep their order. Raises ReplayError if
-        no replay runs, and ClosedError.
-        """
-        self._set_paused(True)
-
-    def resume_replay(self) -> None:
-        """Ends a pause. Raises ReplayError if no replay runs, and ClosedError."""
-        self._set_paused(False)
-
-    def _set_paused(self, is_paused: bool) -> None:
-        with self._parts.lock:
-            self._parts.check_open()
-            self._parts.replaying.set_paused(is_paused)
-        self._parts.host.wake(self.name)
-
-    def set_replay_rate(self, rate: str | float | None) -> None:
-        """Changes the rate of the replay from now on; ``rate`` is as of ``replay``.
-
-        Raises ValueError or TypeError if it is no rate, ReplayError if no replay runs, and
-        ClosedError.
-        """
-        pacer = Pacer(parse_rate(rate))
-        with self._parts.lock:
-            self._parts.check_open()
-            self._parts.replaying.set_rate(rate, pacer)
-        self._parts.host.wake(self.name)
-
-    def seek_replay(self, start: ReplayStart, *, on_early: OnEarly = "fail") -> None:
-        """Moves the replay to another start, and removes the messages that are here first.
-
-        Clients stay connected, and their windows have room for others. If they acknowledge, reject
-        or release messages that were removed, that is ignored: these are not counted. ``start`` and
-        ``on_early`` are as of ``replay``. Raises ReplayError if no replay runs or there is no such
-        start, ValueError or TypeError if an option is wrong, and ClosedError.
-        """
-        parts = self._parts
-        with parts.lock:
-            parts.check_open()
-            parts.replaying.check_runs()
-            parts.replaying.seek(begin_of(parts.host, start, on_early))
-        parts.host.wake(self.name)
-
-    def progress(self) -> Progress:
-        """Returns how far the replay is.
-
-        The first call in a replay counts its messages, which takes as long as ``lag``.
-        """
-        parts = self._parts
-        with parts.lock:
-            run, filters = parts.record.run, parts.interest.filters
-        if run is not None and run.total is None:  # without the lock: it takes a while
-            run.total = messages_of(parts.host.core, filters, run)
-        with parts.lock:
-            return parts.replaying.progress()
-
     # What the log calls, with or without its own lock.
 
     def step(self) -> float:
         """Reads on, goes on with the replay, and stores the endpoint if it is time to.
 
-        Returns after how many seconds to call it again.
+        Only the log calls this and what follows.
+
+        Returns:
+            After how many seconds to call it again.
         """
         with self._parts.lock:
             return self._parts.step()
 
     def give_direct(self, messages: Sequence[DirectMessage]) -> None:
-        """Gives direct messages that were not logged to the clients, if there are any."""
+        """Gives direct messages that were not logged to the clients, if there are any.
+
+        Arguments:
+            messages: the messages.
+        """
         with self._parts.lock:
             self._parts.give_direct(messages)
 
@@ -472,14 +391,21 @@ class Endpoint(Shown):
     def trimmed(self, first: Place) -> None:
         """Fails a replay that has still to read messages before ``first``.
 
-        The log will be trimmed there. REQUIRES: these messages are still stored.
+        REQUIRES: these messages are still stored.
+
+        Arguments:
+            first: where the log will begin.
         """
         with self._parts.lock:
             if not self.closed:
                 self._parts.replaying.trimmed(first)
 
     def fail_replay(self, error: ReplayError) -> None:
-        """Fails the replay if one runs."""
+        """Fails the replay if one runs.
+
+        Arguments:
+            error: what clients are told.
+        """
         with self._parts.lock:
             if not self.closed and self.state.runs:
                 self._parts.replaying.fail(error)

@@ -45,10 +45,16 @@ class Flow(Closing):
     methods, except ``close``, raise the reason, a ReplayError. If the endpoint is closed, they
     raise ClosedError. Thread-safe: each message goes to one of the threads.
 
-    >>> with endpoint.bind() as flow:                                   # doctest: +SKIP
-    ...     while (message := flow.receive(timeout=5)) is not None:
-    ...         print(message.topic, message.value)
-    ...         flow.ack(message)
+    Example:
+        >>> log = topicdb.replay.open(db)
+        >>> endpoint = log.queue("pumps", "site/+/pump/#")
+        >>> receipt = db.append([("site/north/pump/1", None, b"off")])
+        >>> with endpoint.bind() as flow:
+        ...     message = flow.receive(timeout=30)
+        ...     print(message.topic, message.value)
+        ...     flow.ack(message)
+        site/north/pump/1 b'off'
+        >>> log.close()
     """
 
     def __init__(
@@ -104,8 +110,9 @@ class Flow(Closing):
             The message, or None if none came in time, or the flow was closed meanwhile.
 
         Raises:
-            ReplayError: the client was disconnected; the error says why. CorruptionError: the next
-            messages of the log are damaged. ClosedError: the flow or the endpoint is closed.
+            ReplayError: the client was disconnected; the subclass says why.
+            CorruptionError: the next messages of the log are damaged.
+            ClosedError: the flow or the endpoint is closed.
         """
         taken = self._receive(1, timeout)
         return None if taken is None else taken.first()
@@ -113,10 +120,17 @@ class Flow(Closing):
     def receive_batch(
         self, rows: int = 1_000, timeout: float | timedelta | None = None
     ) -> ReplayBatch | None:
-        """Waits as ``receive`` does, and returns at least one and at most ``rows`` messages.
+        """Waits as ``receive`` does, and returns the messages that are there.
 
-        It returns those that are there, and does not wait for more. Raises ValueError if ``rows``
-        is less than 1, and what ``receive`` raises.
+        Arguments:
+            rows: the most messages.
+            timeout: as in ``receive``.
+
+        Returns:
+            At least one message, or None as ``receive`` does.
+
+        Raises:
+            ValueError: ``rows`` is less than 1. What ``receive`` raises comes through, too.
         """
         if rows < 1:
             raise ValueError(f"rows must be at least 1, got {rows}")
@@ -207,15 +221,16 @@ class Flow(Closing):
     def ack(self, *received: Received) -> None:
         """Acknowledges messages: the client is done with them, and there is room for others.
 
-        Arguments:
-            received: messages, their ids, or batches.
-
         Messages that ``Endpoint.seek_replay`` or ``Endpoint.change`` has removed, and direct
         messages, are passed over and not counted.
 
+        Arguments:
+            *received: messages, their ids, or batches.
+
         Raises:
             ValueError: a message was not given to this client, or the client is done with it
-            already; then nothing is changed. ReplayError, ClosedError: as ``receive``.
+                already; then nothing is changed.
+            ReplayError, ClosedError: as ``receive``.
         """
         with self._parts.lock:
             self._check()
@@ -229,8 +244,13 @@ class Flow(Closing):
         twice. If it has none, and one of them is a replayed message of a replay that runs, the
         replay fails with RejectedMessageError.
 
-        Arguments and errors are those of ``ack``. What storing a dead letter raises, above all
-        QuotaError, is raised before anything is changed.
+        Arguments:
+            *received: as in ``ack``.
+
+        Raises:
+            ValueError, ReplayError, ClosedError: as ``ack``.
+            QuotaError: a dead letter cannot be stored. This and what else storing one raises comes
+                before anything is changed.
         """
         parts = self._parts
         with parts.lock:
@@ -249,7 +269,11 @@ class Flow(Closing):
     def release(self, *received: Received) -> None:
         """Gives messages back: they wait for a client again, marked as redelivered.
 
-        Arguments and errors are those of ``ack``.
+        Arguments:
+            *received: as in ``ack``.
+
+        Raises:
+            ValueError, ReplayError, ClosedError: as ``ack``.
         """
         parts = self._parts
         with parts.lock:
@@ -307,6 +331,9 @@ class Flow(Closing):
         """Disconnects the client: its next call raises ``reason``.
 
         Only the endpoint calls it. REQUIRES: the caller holds the endpoint's lock.
+
+        Arguments:
+            reason: the error.
         """
         self._reason = reason
         self._unacknowledged = 0
@@ -362,8 +389,11 @@ class Browser(Closing):
         """Yields the messages that are at the endpoint now, in order.
 
         Waits at most 5 s for messages that are committed and have still to come, except in a
-        replay. Raises ReplayError if a replay has disconnected the browser, and ClosedError if the
-        endpoint is closed.
+        replay.
+
+        Raises:
+            ReplayError: a replay has disconnected the browser, and ClosedError if the endpoint is
+                closed.
         """
         for message in self.page(None, _ALL, _ALL):
             self._check()
@@ -372,8 +402,13 @@ class Browser(Closing):
     def page(self, after: Place | None, rows: int, bytes_max: int) -> ReplayBatch:
         """Returns the first messages behind a place that are at the endpoint now, in order.
 
-        They are at most ``rows``, and about ``bytes_max`` bytes, but one if there is one. Without a
-        place it begins with the first message, and waits as iterating does.
+        Arguments:
+            after: None: begins with the first message, and waits as iterating does.
+            rows: the most messages.
+            bytes_max: about how many bytes; but one message if there is one.
+
+        Returns:
+            The messages.
         """
         parts = self._parts
         found: list[Message] = []
@@ -411,13 +446,23 @@ class Browser(Closing):
             parts.clients.wait(0.01)
 
     def ack(self, *received: Received) -> None:
-        """Raises BrowserError, as a browser takes no messages."""
+        """Raises BrowserError, as a browser takes no messages.
+
+        Arguments:
+            *received: anything.
+
+        Raises:
+            BrowserError: always.
+        """
         raise BrowserError(f"who browses endpoint {self._parts.record.name!r} takes nothing")
 
     def disconnect(self, reason: ReplayError) -> None:
         """Disconnects the browser: iterating raises ``reason``.
 
         Only the endpoint calls it. REQUIRES: the caller holds the endpoint's lock.
+
+        Arguments:
+            reason: the error.
         """
         self._reason = reason
 

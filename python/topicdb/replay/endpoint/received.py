@@ -14,11 +14,11 @@ from topicdb.types import Message
 
 
 class ReplayMessage(NamedTuple):
-    """A message of an endpoint, with its id.
+    """A message of an endpoint, with its id; made by ``Flow.receive``.
 
     Attributes:
         topic: the topic.
-        timestamp: µs since 1970.
+        timestamp: µs since 1970-01-01 UTC.
         value: the payload.
         id: the id of the message, by which it can be acknowledged, or a replay can be started.
         redelivered: whether a client had the message before and did not acknowledge it. A replay

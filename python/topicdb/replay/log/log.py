@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,21 +11,20 @@ from topicdb import _core
 from topicdb.arguments.filters import Filters, filter_list
 from topicdb.arguments.times import TimeLike, time_us
 from topicdb.closing import Closing
-from topicdb.follow.subscription import check_log
 from topicdb.replay.endpoint.endpoint import Endpoint
-from topicdb.replay.errors import LogModifiedError, ReplayDisabledError
 from topicdb.replay.log.endpoint_host import EndpointHost
 from topicdb.replay.log.endpoints import Asked, Endpoints, new_record
-from topicdb.replay.log.log_rules import Change, LogRules
+from topicdb.replay.log.log_rules import LogRules
 from topicdb.replay.log.publishing import Publisher
 from topicdb.replay.log.pump import Pump
 from topicdb.replay.log.running import Running
+from topicdb.replay.log.settings import LogSettings
 from topicdb.replay.log.upkeep import LogUpkeep, checked_quota
 from topicdb.replay.orders.listener import Listener
 from topicdb.replay.orders.orders import carry_out
 from topicdb.replay.orders.sockets import socket_path
 from topicdb.replay.records import Access, EndpointRecord, Expired, LogRecord, Records
-from topicdb.replay.rules import Era, Promotion, checked_promotions, filters_of
+from topicdb.replay.rules import filters_of
 from topicdb.replay.states import Event
 from topicdb.types import Receipt
 
@@ -38,7 +37,7 @@ SPOOL = 10_000
 SPOOL_BYTES = 32 << 20
 
 
-class ReplayLog(Closing):
+class ReplayLog(LogSettings, Closing):
     """A database whose messages come to endpoints, and again in replays; made by ``replay.open``.
 
     A message that is appended to the database belongs to the log if the rules of the log say so at
@@ -106,18 +105,19 @@ class ReplayLog(Closing):
         Messages that are appended to the database in another way come to endpoints just the same.
 
         Arguments:
-            messages: as of ``Database.append``.
-            qos: 1 or 2 stores all messages, as ``Database.append`` does. 0 stores only those that
-                a promotion rule lets pass, within its budget (see ``Promotion``). The others are
+            messages: as in ``Database.append``.
+            qos: 1 or 2 stores all messages, as ``Database.append`` does. 0 stores only those that a
+                promotion rule lets pass, within its budget (see ``Promotion``). The others are
                 counted (see ``direct``), and come at most once to clients that are bound to
                 endpoints of this log now.
-            durability, raw: as of ``Database.append``.
+            durability: as in ``Database.append``.
+            raw: as in ``Database.append``.
 
         Returns:
             What ``Database.append`` returns for the messages that were stored.
 
         Raises:
-            ValueError for another ``qos``, and what ``Database.append`` raises.
+            ValueError: another ``qos``. What ``Database.append`` raises comes through, too.
         """
         return self._publisher.publish(messages, qos, durability, raw=raw)
 
@@ -148,7 +148,8 @@ class ReplayLog(Closing):
     ) -> Endpoint:
         """Returns the queue of this name, or makes a new one.
 
-        Messages that match ``filter`` come to a new queue from now on.
+        Messages that match ``filter`` come to a new queue from now on. ``owner``, ``others``,
+        ``spool`` and ``spool_bytes`` count only when the queue is made.
 
         Arguments:
             name: the name of the queue, unique in this log.
@@ -162,8 +163,9 @@ class ReplayLog(Closing):
                 ``"consume"``.
             spool: at most this many messages are held in memory; more are read from the database as
                 clients acknowledge them.
-            spool_bytes: once these messages have this many bytes, no more are read. Up to half of
-                them may be those of messages that are done with, beside which others are not.
+            spool_bytes: once these messages have this many bytes, no more are read (default 32
+                MiB). Up to half of them may be those of messages that are done with, beside which
+                others are not.
             dead_letter: a topic. What this queue removes because a client has rejected it, or
                 because it has expired, is stored once more under this topic, with its own one
                 behind. None: nothing is; for a queue that exists: as before.
@@ -171,12 +173,20 @@ class ReplayLog(Closing):
                 client was given it. ``"give"``: it is given all the same. ``"remove"``: it is
                 removed. None: as before, or ``"give"`` for a new queue.
 
-        ``owner``, ``others``, ``spool`` and ``spool_bytes`` count only when the queue is made.
+        Returns:
+            The queue.
 
         Raises:
-            ValueError: an option is wrong, or the queue has other filters, another ``exclusive``,
-            ``durable``, ``dead_letter`` or ``expired``, or is a topic endpoint. TopicError: a
-            filter or topic is none, or the name is too long. ClosedError: the log is closed.
+            ValueError: a bad option; or the queue has other filters, another ``exclusive``,
+                ``durable``, ``dead_letter`` or ``expired``, or is a topic endpoint.
+            TopicError: a bad filter or topic, or the name is too long.
+            ClosedError: the log is closed.
+
+        Example:
+            >>> log = topicdb.replay.open(db)
+            >>> log.queue("pumps", "site/+/pump/#").subscriptions
+            ['site/+/pump/#']
+            >>> log.close()
         """
         filters = filter_list(filter)
         self._records.topic_of(name)
@@ -212,15 +222,28 @@ class ReplayLog(Closing):
         It is like a queue that has exactly one filter, and whose messages a selector may choose.
 
         Arguments:
+            name: as in ``queue``.
             filter: the topic filter. An endpoint that exists must have the same one.
-            selector: only messages for which this condition is true come, such as
-                ``"color = 'red' AND size > 3"``. docs/concepts/replay.md says which
-                properties it may use. None: all messages come, or, if the endpoint exists, those
-                that its selector chose before.
+            selector: only messages for which this condition is true come, such as ``"color = 'red'
+                AND size > 3"``. docs/concepts/replay.md says which properties it may use. None: all
+                messages come, or, if the endpoint exists, those that its selector chose before.
+            exclusive: as in ``queue``.
+            durable: as in ``queue``.
+            owner: as in ``queue``.
+            others: as in ``queue``.
+            spool: as in ``queue``.
+            spool_bytes: as in ``queue``.
+            dead_letter: as in ``queue``.
+            expired: as in ``queue``.
 
-        The other arguments and the errors are those of ``queue``. In addition it raises ValueError
-        if the selector is no condition or the endpoint has another one, and ImportError if there is
-        a selector and sqlglot is not installed.
+        Returns:
+            The endpoint.
+
+        Raises:
+            ValueError: as ``queue``; or the selector is no condition, or the endpoint has another
+                one.
+            TopicError, ClosedError: as ``queue``.
+            ImportError: there is a selector, and sqlglot is missing: install ``topicdb[replay]``.
         """
         self._records.topic_of(name)
         asked = Asked(selector, dead_letter, expired)
@@ -243,7 +266,17 @@ class ReplayLog(Closing):
             return self._endpoints.found_or_made(record, filters, asked)
 
     def endpoint(self, name: str) -> Endpoint:
-        """Returns the endpoint of this name. Raises NotFoundError if there is none."""
+        """Returns the endpoint of this name.
+
+        Arguments:
+            name: of the endpoint.
+
+        Returns:
+            The endpoint.
+
+        Raises:
+            NotFoundError: there is no such endpoint.
+        """
         found = self._endpoints.find(name)
         if found is None:
             raise _core.NotFoundError(f"replay log {self._name!r} has no endpoint {name!r}")
@@ -257,116 +290,17 @@ class ReplayLog(Closing):
     def drop_endpoint(self, name: str) -> None:
         """Removes an endpoint, and disconnects its clients with EndpointDroppedError.
 
-        The messages stay in the database. Raises NotFoundError if there is no such endpoint.
+        The messages stay in the database.
+
+        Arguments:
+            name: of the endpoint.
+
+        Raises:
+            NotFoundError: there is no such endpoint.
         """
         with self._lock:
             self.endpoint(name)
             self._endpoints.drop(name)
-
-    # Rules.
-
-    @property
-    def ingress(self) -> bool:
-        """Whether messages that are appended are logged.
-
-        It can be set, which counts from the next commit on. Messages that are not logged still come
-        to endpoints, but are not replayed.
-        """
-        return self._rules.era.ingress
-
-    @ingress.setter
-    def ingress(self, value: bool) -> None:
-        with self._lock:
-            self._begin(self._rules.ingress_era(bool(value), self._host.now()))
-
-    @property
-    def egress(self) -> bool:
-        """Whether there can be replays.
-
-        It can be set. Replays that run when it becomes False fail with ReplayDisabledError.
-        """
-        return self._rules.egress
-
-    @egress.setter
-    def egress(self, value: bool) -> None:
-        with self._lock:
-            self._check_open()
-            self._rules.egress = bool(value)
-            self._records.save_log(self._record)
-            if not value:
-                self._endpoints.fail_all(
-                    ReplayDisabledError(f"the egress of replay log {self._name!r} was switched off")
-                )
-
-    @property
-    def temporary_replays(self) -> bool:
-        """Whether a client of a temporary endpoint may start a replay when it binds.
-
-        It can be set. Replays that run go on.
-        """
-        return self._record.temporary_replays
-
-    @temporary_replays.setter
-    def temporary_replays(self, value: bool) -> None:
-        with self._lock:
-            self._check_open()
-            self._record.temporary_replays = bool(value)
-            self._records.save_log(self._record)
-
-    @property
-    def include(self) -> tuple[str, ...]:
-        """The topic filters of what is logged now."""
-        return self._rules.era.include
-
-    @property
-    def exclude(self) -> tuple[str, ...]:
-        """The topic filters of what is not logged now, although ``include`` matches it."""
-        return self._rules.era.exclude
-
-    def set_filters(self, include: Filters = "#", exclude: Filters = ()) -> None:
-        """Changes which topics are logged from now on.
-
-        If that differs from the filters of now, replays that run fail with LogModifiedError.
-
-        Arguments:
-            include: the filters of what is logged, at least one.
-            exclude: the filters of what is not logged, although ``include`` matches it.
-
-        Raises:
-            TopicError: a filter is none. ValueError: ``include`` has no filter. SchemaError: what
-            it matches goes to a generation that keeps no log. ClosedError: the log is closed.
-        """
-        included, excluded = filters_of(include, "include"), filter_list(exclude) or []
-        with self._lock:
-            check_log(self._host.core, included, None)
-            self._begin(self._rules.filters_era(included, excluded, self._host.now()))
-
-    def set_promotion(self, promote: Sequence[Promotion | str]) -> None:
-        """Changes which direct messages ``publish(qos=0)`` logs from now on.
-
-        Arguments:
-            promote: the rules. A topic filter alone stands for a ``Promotion`` without limits.
-
-        Raises:
-            TopicError: a filter is none. ValueError: a limit is not positive. ClosedError: the log
-            is closed.
-        """
-        rules = checked_promotions(promote)
-        with self._lock:
-            self._check_open()
-            self._rules.set_promotion(rules)
-            self._records.save_log(self._record)
-
-    def _begin(self, era: Era) -> None:
-        self._check_open()
-        change = self._rules.begin(era)
-        if change is Change.NOTHING:
-            return
-        self._records.save_log(self._record)
-        if change is Change.FILTERS:
-            self._endpoints.fail_all(
-                LogModifiedError(f"the filters of replay log {self._name!r} changed")
-            )
 
     # Trimming.
 
@@ -390,9 +324,17 @@ class ReplayLog(Closing):
         """Lets the log begin with its first message that has this timestamp or a later one.
 
         Endpoints still deliver trimmed messages that they hold or have to read. A replay that has
-        still to read trimmed messages fails with MessageUnavailableError. Returns how many
-        generations were dropped, which gives back their space. Raises ValueError or TypeError if
-        ``before`` is no time, and ClosedError if the log is closed.
+        still to read trimmed messages fails with MessageUnavailableError.
+
+        Arguments:
+            before: a time, as in ``Database.scan``.
+
+        Returns:
+            How many generations were dropped, which gives back their space.
+
+        Raises:
+            ValueError, TypeError: ``before`` is no time.
+            ClosedError: the log is closed.
         """
         before_us = time_us(before, what="before")
         with self._lock:
@@ -416,6 +358,9 @@ class ReplayLog(Closing):
 
         Events that are left when the log is closed are told in the thread that closes it. An error
         that a listener raises is logged.
+
+        Arguments:
+            listener: takes an ``Event``.
         """
         self._pump.listeners = [*self._pump.listeners, listener]
 
@@ -424,19 +369,28 @@ class ReplayLog(Closing):
         return self._running.events()
 
     def events_since(self, number: int, wait_s: float) -> tuple[int, list[Event]]:
-        """Returns how many events there were, and those that came after the first ``number``.
+        """Returns the events that came after the first ``number``; waits for the next one.
 
-        It waits for the next one, at most ``wait_s`` seconds. Of many only the last 1,000 are kept.
+        Arguments:
+            number: how many events you know.
+            wait_s: the most seconds to wait.
+
+        Returns:
+            How many events there were, and the events; of many only the last 1,000 are kept.
         """
         return self._running.since(number, wait_s)
 
     def info(self) -> dict[str, Any]:
         """Returns the rules and the state of the log and its endpoints.
 
-        Among others: ``bytes`` of topics and values in the log; ``first``, the place where it
-        begins; ``reclaims``, the retention classes whose generations trimming may drop; ``direct``,
-        the counts of direct messages; ``replays``, how many run; and ``endpoints``, each as of
-        ``Endpoint.info``. Raises ClosedError if the log is closed.
+        Returns:
+            A dict. Among others: ``bytes`` of topics and values in the log; ``first``, the place
+            where it begins; ``reclaims``, the retention classes whose generations trimming may
+            drop; ``direct``, the counts of direct messages; ``replays``, how many run; and
+            ``endpoints``, each as of ``Endpoint.info``.
+
+        Raises:
+            ClosedError: the log is closed.
         """
         with self._lock:
             self._check_open()

@@ -57,9 +57,16 @@ def open(
     """Opens the replay log ``name`` of a database as it was left, or makes a new one.
 
     All messages that the database already has belong to a new log, if its filters match them.
+    Filters that differ from those before count from now on, and fail replays that were left
+    running.
+
+    If ``topicdb.connect`` gave the database, the server has the log: it opens it if that was not
+    done yet, and keeps it open until it ends itself. Any number of clients may open it. Options
+    change the log that is open, but for ``replays_max`` and ``durability``.
 
     Arguments:
         database: a database that is open for writing, with one shard; or one of a server.
+        name: the name of the log in the database.
         include: topic filters of what is logged. None: as before, or every topic but those that
             begin with ``$`` for a new log.
         exclude: topic filters of what is not logged, although ``include`` matches it. None: as
@@ -73,23 +80,25 @@ def open(
         durability: how safely the log stores its own records and those of endpoints. None: as the
             database does by default.
 
-    Filters that differ from those before count from now on, and fail replays that were left
-    running.
-
-    Of a database that ``topicdb.connect`` has given, the server has the log: it opens it if that
-    was not done yet, and keeps it open until it ends itself. Any number of clients may open it.
-    Options change the log that is open, but for ``replays_max`` and ``durability``.
+    Returns:
+        The log. Close it before the database.
 
     Raises:
-        SchemaError: the database has several shards, so that its messages have no order, or what
-        ``include`` matches goes to a generation of the layout ``skipstream``, which keeps no commit
-        log, or for a new log is in one. ConflictError: the log is open already in
-        this process. ReadOnlyError: the database is open for reading only. TopicError: a filter is
-        none, or the name is too long. ValueError: another option is wrong. OutOfResourcesError:
-        more than ``replays_max`` replays were left running. AccessError: the server does not let
-        this client do that.
+        SchemaError: the database has several shards, so that its messages have no order; or what
+            ``include`` matches goes to a generation of the layout ``skipstream``, which keeps no
+            commit log, or for a new log is in one.
+        ConflictError: the log is open already in this process.
+        ReadOnlyError: the database is open for reading only.
+        TopicError: a bad filter, or the name is too long.
+        ValueError: another bad option.
+        OutOfResourcesError: more than ``replays_max`` replays were left running.
+        AccessError: the server does not let this client do that.
 
-    >>> log = replay.open(db, quota_bytes=10 << 30)                     # doctest: +SKIP
+    Example:
+        >>> log = topicdb.replay.open(db, quota_bytes=10 << 30)
+        >>> log.quota_bytes
+        10737418240
+        >>> log.close()
     """
     _check_options(include, exclude, quota_bytes, promote, replays_max)
     if isinstance(database, HasLogsElsewhere):
@@ -159,8 +168,9 @@ def opened(database: Database, name: str) -> ReplayLog | None:
 def change(log: ReplayLog, options: Mapping[str, Any]) -> None:
     """Gives a log that is open these options of ``open``, all or none.
 
-    Raises ValueError for options that count only when a log is opened, or that are none, and what
-    ``open`` raises for wrong ones.
+    Raises:
+        ValueError: for options that count only when a log is opened, or that are none, and what
+            ``open`` raises for wrong ones.
     """
     known = {"include", "exclude", "quota_bytes", "promote", "temporary_replays"}
     for name in options:
@@ -240,7 +250,17 @@ def _end_threads() -> None:
 def drop(database: Database, name: str = "default") -> None:
     """Removes a replay log and its endpoints from a database. The messages stay.
 
-    Raises NotFoundError if there is no such log, and ConflictError if it is open in this process.
+    Arguments:
+        database: a database that is open for writing.
+        name: of the log.
+
+    Raises:
+        NotFoundError: there is no such log.
+        ConflictError: the log is open in this process.
+
+    Example:
+        >>> topicdb.replay.open(db).close()
+        >>> topicdb.replay.drop(db)
     """
     if isinstance(database, HasLogsElsewhere):
         database._drop_replay_log(name)

@@ -41,29 +41,40 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 class Selector:
     """A condition such as ``"plant = 'north' AND level >= 3"``. Thread-safe: it does not change.
 
-    - Identifiers are names of properties, and are case-sensitive. A name that is no identifier
-      stands in double quotes, such as ``"client-id"``. A property that is missing is NULL.
-    - There are ``= <> < <= > >=``, ``AND OR NOT``, ``BETWEEN``, ``IN ('a', 'b')``, ``LIKE`` with
-      ``ESCAPE``, ``IS [NOT] NULL``, ``+ - * /``, parentheses, text in single quotes, numbers, TRUE
-      and FALSE.
-    - A condition is true, false or unknown. A comparison is unknown if one side is NULL, if the
-      sides are of different kinds (text, number, boolean), or if it asks for the order of booleans.
-      A selector matches only if its condition is true.
-    - The quotient of integers is an integer, rounded towards zero. The quotient of a number and
-      zero is NULL.
+    Identifiers are names of properties, and are case-sensitive. A name that is no identifier stands
+    in double quotes, such as ``"client-id"``. A property that is missing is NULL.
 
-    ``text`` is the condition as it was given, and ``names`` the properties that it asks for.
+    There are ``= <> < <= > >=``, ``AND OR NOT``, ``BETWEEN``, ``IN ('a', 'b')``, ``LIKE`` with
+    ``ESCAPE``, ``IS [NOT] NULL``, ``+ - * /``, parentheses, text in single quotes, numbers, TRUE
+    and FALSE.
 
-    >>> selector = Selector("plant = 'north' AND level >= 3")           # doctest: +SKIP
-    >>> selector.matches({"plant": "north", "level": 4})                # doctest: +SKIP
-    True
+    A condition is true, false or unknown. A comparison is unknown if one side is NULL, if the sides
+    are of different kinds (text, number, boolean), or if it asks for the order of booleans. A
+    selector matches only if its condition is true.
+
+    The quotient of integers is an integer, rounded towards zero. The quotient of a number and zero
+    is NULL.
+
+    Attributes:
+        text: the condition as it was given.
+        names: the properties that it asks for.
+
+    Example:
+        >>> from topicdb.replay import Selector
+        >>> Selector("plant = 'north' AND level >= 3").matches({"plant": "north", "level": 4})
+        True
     """
 
     def __init__(self, text: str) -> None:
         """Compiles a condition.
 
-        Raises ValueError, which names the part, if ``text`` is no such condition, TypeError if it
-        is no text, and ImportError if sqlglot is not installed.
+        Arguments:
+            text: the condition.
+
+        Raises:
+            ValueError: ``text`` is no such condition; the text of the error names the part.
+            TypeError: ``text`` is no text.
+            ImportError: sqlglot is missing: install ``topicdb[replay]``.
         """
         if not isinstance(text, str):
             raise TypeError(f"selector: expected text, got {type(text).__name__}")
@@ -73,10 +84,14 @@ class Selector:
         self.names: frozenset[str] = frozenset(compiler.names)
 
     def matches(self, properties: Properties) -> bool:
-        """Returns whether the condition is true for these properties, given by their names.
+        """Returns whether the condition is true for these properties.
 
-        None stands for NULL. Of a value that is no str, int, float or bool, a condition can only
-        find out that it is not NULL.
+        Arguments:
+            properties: values by name. None stands for NULL. Of a value that is no str, int, float
+                or bool, a condition can only find out that it is not NULL.
+
+        Returns:
+            True if the condition is true; False if it is false or unknown.
         """
         return self._condition(properties) is True
 
