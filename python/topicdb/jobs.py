@@ -37,11 +37,15 @@ COMMIT_TIMEOUT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The messages that one task has staged, to be given to ``commit``. Small; may be pickled.
+    """The messages that one task has staged; made by ``StagedWriter.finish``.
 
-    - ``file``: the name of the staged file.
-    - ``messages``, ``bytes``: how many messages it has, and the bytes of their topics and values.
-    - ``malformed``: how many messages were left out, with ``drop_malformed``.
+    Give it to ``commit``. It is small, and can be pickled.
+
+    Attributes:
+        file: the name of the staged file.
+        messages: how many messages it has.
+        bytes: the bytes of their topics and values.
+        malformed: how many messages were left out, with ``drop_malformed``.
     """
 
     file: str
@@ -52,13 +56,14 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The result of committing a job.
+    """The result of committing a job; made by ``commit``.
 
-    - ``serials``: for each shard the serial of the job's last commit.
-    - ``messages``: how many messages the job has stored.
-    - ``pending``: shards that another process has open and has not applied the job to yet. That
-      process will, or the next one that opens them.
-    - ``repeated``: the job was committed before, and this call did nothing.
+    Attributes:
+        serials: for each shard the serial of the job's last commit.
+        messages: how many messages the job has stored.
+        pending: shards that another process has open and has not applied the job to yet. That
+            process will, or the next one that opens them.
+        repeated: whether the job was committed before, and this call did nothing.
     """
 
     serials: dict[int, int]
@@ -69,15 +74,19 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The last job of a sequence that a shard has applied, or a job without a sequence.
+    """The last job of a sequence that a shard has applied, or one without a sequence.
 
-    A job without a sequence is remembered for a week.
+    A job without a sequence is remembered for a week. Made by ``applied``.
 
-    - ``sequence``, ``number``: those of ``commit``; for a job without a sequence its name, and 0.
-    - ``first_serial``, ``last_serial``: the job's commits in this shard.
-    - ``messages``: how many it stored in this shard.
-    - ``malformed``: how many messages the whole job left out.
-    - ``applied_at``: µs since 1970-01-01 UTC.
+    Attributes:
+        shard: the number of the shard.
+        sequence: as given to ``commit``; for a job without a sequence, its name.
+        number: as given to ``commit``; for a job without a sequence, 0.
+        first_serial: the job's first commit in this shard.
+        last_serial: the job's last commit in this shard.
+        messages: how many messages it stored in this shard.
+        malformed: how many messages the whole job left out.
+        applied_at: µs since 1970-01-01 UTC.
     """
 
     shard: int
@@ -108,15 +117,25 @@ class StagedWriter:
     ) -> None:
         """Begins an attempt.
 
-        - ``path``: the directory of an existing database.
-        - ``job``: 1 to 128 letters, digits, ``-``, ``_`` or ``.``; the same in all tasks of a job
-          and in no other job.
-        - ``memory_bytes``: how many bytes of messages it holds before it writes them (default 64
-          MiB).
-        - ``drop_malformed``: leaves out messages that ``Database.append`` would refuse, and counts
-          them in ``staged.malformed``.
+        Arguments:
+            path: the directory of an existing database.
+            job: 1 to 128 letters, digits, ``-``, ``_`` or ``.``; the same in all tasks of a job and
+                in no other job.
+            memory_bytes: how many bytes of messages it holds before it writes them (default 64
+                MiB).
+            drop_malformed: leaves out messages that ``Database.append`` would refuse, and counts
+                them in ``staged.malformed``.
 
-        Raises NotFoundError if there is no database, ValueError for a bad option.
+        Raises:
+            NotFoundError: there is no database.
+            ValueError: a bad option.
+
+        Example:
+            >>> from topicdb import jobs
+            >>> with jobs.StagedWriter("fleet.db", "backfill-2025") as writer:
+            ...     writer.append([("metrics/h1/cpu", 1_735_689_600_000_000, b"40")])
+            >>> writer.staged.messages
+            1
         """
         if memory_bytes < 1:
             raise ValueError(f"memory_bytes must be at least 1, got {memory_bytes}")
@@ -126,10 +145,17 @@ class StagedWriter:
         self._staged: Staged | None = None
 
     def append(self, messages: Any, *, key: Keys | None = None, raw: bool = False) -> None:
-        """Stages messages, given with their keys as to ``Database.append``. They are copied.
+        """Stages messages, which are copied.
 
-        Raises what that raises; then nothing of ``messages`` is staged. Raises ClosedError after
-        ``finish`` or ``discard``.
+        Arguments:
+            messages: as in ``Database.append``.
+            key: as in ``Database.append``.
+            raw: as in ``Database.append``.
+
+        Raises:
+            TopicError, ValueError, TypeError: a row is malformed; nothing of ``messages`` is
+                staged.
+            ClosedError: after ``finish`` or ``discard``.
         """
         core = self._open()
         if has_arrow(messages):
@@ -138,7 +164,11 @@ class StagedWriter:
             core.append_rows(messages, not raw, key)
 
     def finish(self) -> Staged:
-        """Completes the files, makes them safe from loss of power, and describes them."""
+        """Completes the files, makes them safe from loss of power, and describes them.
+
+        Returns:
+            What to give to ``commit``.
+        """
         self._staged = self._open().finish()
         self._core = None
         return self._staged
@@ -149,7 +179,11 @@ class StagedWriter:
 
     @property
     def staged(self) -> Staged:
-        """The result of ``finish``. Raises RuntimeError before that."""
+        """The result of ``finish``.
+
+        Raises:
+            RuntimeError: the writer is not finished.
+        """
         if self._staged is None:
             raise RuntimeError("the staged writer is not finished")
         return self._staged
@@ -187,17 +221,31 @@ def commit(
 
     Once this returns, the job is committed for good; likewise if it raises an error that says so.
     Before that, nothing of the job is committed. Shards that no process has open are opened for it.
-    If a process has a shard open, that process applies the job; this call waits for that.
+    If a process has a shard open, that process applies the job, and this call waits for it.
 
-    - ``path``, ``job``: as given to ``StagedWriter``.
-    - ``staged``: the attempts that count, one for each task.
-    - ``sequence``, ``number``: for jobs that follow each other, such as the batches of a stream. A
-      job whose number (from 1) is not above the last committed one of its sequence does nothing, so
-      a repeated job is stored once.
-    - ``timeout``: how many seconds to wait for other processes; then their shards are ``pending``.
+    Arguments:
+        path: as given to ``StagedWriter``.
+        job: as given to ``StagedWriter``.
+        staged: the attempts that count, one for each task.
+        sequence: for jobs that follow each other, such as the batches of a stream: the name of the
+            sequence.
+        number: the number of the job in its sequence, from 1. If it is not above the last committed
+            one, the job does nothing: so a repeated job is stored once.
+        timeout: how many seconds to wait for other processes; then their shards are ``pending``.
 
-    Raises CorruptionError or NotFoundError for staged files that are damaged or gone, and
-    LockedError if other processes commit or abort jobs for all of the ``timeout``.
+    Returns:
+        What was committed.
+
+    Raises:
+        CorruptionError, NotFoundError: staged files are damaged or gone.
+        LockedError: other processes commit or abort jobs for all of the ``timeout``.
+
+    Example:
+        >>> from topicdb import jobs
+        >>> with jobs.StagedWriter("fleet.db", "backfill-2025") as writer:
+        ...     writer.append([("metrics/h1/cpu", 1_735_689_600_000_000, b"40")])
+        >>> jobs.commit("fleet.db", "backfill-2025", [writer.staged]).messages
+        1
     """
     waits_us = timeout_us(timeout, what="timeout")
     if waits_us is None:
@@ -219,11 +267,32 @@ def abort(path: str | os.PathLike[str], job: str) -> None:
 
     Another process may commit the job meanwhile: it is then committed as a whole or not at all.
 
-    Raises LockedError if other processes commit jobs of the database for a whole minute.
+    Arguments:
+        path: the directory of the database.
+        job: as given to ``StagedWriter``.
+
+    Raises:
+        LockedError: other processes commit jobs of the database for a whole minute.
+
+    Example:
+        >>> from topicdb import jobs
+        >>> jobs.abort("fleet.db", "backfill-2025")
     """
     _core.abort_job(os.fspath(path), job)
 
 
 def applied(database: Database) -> list[Applied]:
-    """Returns the jobs that a database has applied, by shard and sequence."""
+    """Returns the jobs that a database has applied, by shard and sequence.
+
+    Arguments:
+        database: an open database.
+
+    Returns:
+        One entry for each shard and sequence.
+
+    Example:
+        >>> from topicdb import jobs
+        >>> jobs.applied(db)
+        []
+    """
     return database._core.jobs()

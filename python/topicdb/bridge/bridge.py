@@ -7,7 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +22,7 @@ from topicdb.bridge.options import (
     expiry_s,
     widest,
 )
+from topicdb.bridge.status import Status
 from topicdb.bridge.storing import Arrival, Plan, Store
 from topicdb.closing import Closing
 from topicdb.mqtt.address import broker_of, named
@@ -46,40 +47,6 @@ _CONNECT_S = 5.0
 _logger = logging.getLogger("topicdb.bridge")
 
 
-@dataclass(frozen=True)
-class Status:
-    """How a bridge stands. The counts begin when the bridge is made.
-
-    - ``state``: "stopped", "connecting", "connected", or "waiting" (to connect or to store again).
-    - ``received``: messages that came. ``stored``: those that were stored. ``duplicates``: those
-      that were stored already. ``refused``: those that cannot be stored.
-    - ``connections``: how often it has connected.
-    - ``last_error``: the text of the last error, or "".
-    - ``requests``, ``replayed``: requests for ``history`` that were answered, and the messages of
-      the answers. ``expired``: messages that were left out of answers because they had expired.
-    - ``copies``: copies of retained messages that were left out because they were stored before.
-    - ``replays``: messages that were left out because a replay has published them.
-    - ``untimed``: messages without a device's time that is within bounds (``timestamp=``).
-    - ``unnamed``: messages that do not say which client published them, and whose topics have
-      decided their shards (``shard_by="client"``).
-    """
-
-    state: str = "stopped"
-    received: int = 0
-    stored: int = 0
-    duplicates: int = 0
-    refused: int = 0
-    connections: int = 0
-    last_error: str = ""
-    requests: int = 0
-    replayed: int = 0
-    copies: int = 0
-    replays: int = 0
-    expired: int = 0
-    untimed: int = 0
-    unnamed: int = 0
-
-
 class Bridge(Closing):
     """Stores what an MQTT broker publishes, and acknowledges it when it is stored.
 
@@ -89,6 +56,11 @@ class Bridge(Closing):
 
     Call ``run``, or ``start`` and ``stop``, or use it in ``with``. ``run`` connects again whenever
     the connection is lost. It does not close the database. Thread-safe.
+
+    Example:
+        >>> from topicdb.bridge import Bridge
+        >>> with Bridge(db, "mqtt://broker.example", filters="site/#") as bridge:  # doctest: +SKIP
+        ...     print(bridge.status().stored)
     """
 
     def __init__(
@@ -122,46 +94,54 @@ class Bridge(Closing):
     ) -> None:
         """Checks the options. ``start`` or ``run`` connects.
 
-        - ``host``: a name, an address, or a URL that may also have the port, the login and TLS,
-          such as ``mqtts://user:password@broker.example:8884``. ``port``: None: 1883, or 8883 with
-          TLS.
-        - ``filters``: what to store. Of a shared filter, ``$share/<group>/<filter>``, each message
-          goes to one of the bridges of the group.
-        - ``name``: the client id; also the name under which the bridge stores its state in the
-          database.
-        - ``qos``: the most that the bridge asks for. A message has that of its publisher, if it is
-          less.
-        - ``envelope``: stores messages with their properties, which readers get on request; False:
-          stores the payload alone.
-        - ``username``, ``password``: the login. ``tls``: True, or a context of your own.
-        - ``keepalive``: seconds. ``session_expiry``: how long the broker keeps messages while the
-          bridge is away.
-        - ``client_id_property``: the user property in which publishers say who they are, since MQTT
-          does not tell.
-        - ``shard_by``: what decides the shard of a message. ``"client"``, in a database with
-          ``shard_by="key"``: the client that published it, as ``client_level`` or
-          ``client_id_property`` tells; the topic, if neither does.
-        - ``client_level``: the level of the topic that names the client, counted from 1: 2 in
-          ``site/<client>/rpm``. Where a topic has it, it goes before the user property.
-        - ``deduplicate_by``: a user property that names the message. Of the last 100,000 names (in
-          each shard) none is stored twice: for publishers that send again what a broker has lost.
-        - ``history``: filters of what clients may ask for at ``request_topic``:
-          docs/reference/bridge.md.
-        - ``durability``: of each commit; None: the default of the database.
-        - ``store_replays``: also stores what a replay has published (``topicdb.replay.broker``). By
-          default such messages are left out, since they come from a database. MQTT 3.1.1 does not
-          tell them.
-        - ``timestamp``: where a message has the time at which the device made it: ``"field:NAME"``
-          of a JSON payload (``"field:A/B"``: of an object in it), or ``"property:NAME"``, a user
-          property. None: messages have the time at which they are stored. ``timestamp_unit``: of
-          numbers, ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``; text may also be ISO 8601 with a zone. A
-          time that is missing, or more than ``timestamp_past`` before the reception or more than
-          ``timestamp_future`` after it, does not count: the message has the time at which it is
-          stored.
+        Arguments:
+            database: where to store the messages; it must be open for writing.
+            host: a name, an address, or a URL that may also have the port, the login and TLS, such
+                as ``mqtts://user:password@broker.example:8884``.
+            port: None: 1883, or 8883 with TLS.
+            filters: what to store. Of a shared filter, ``$share/<group>/<filter>``, each message
+                goes to one of the bridges of the group.
+            name: the client id. The bridge also stores its state in the database under this name.
+            qos: the greatest QoS that the bridge asks for. A message has its publisher's, if that
+                is less.
+            envelope: stores messages with their properties, which readers get on request. False
+                stores the payload alone.
+            protocol: ``"5"`` or ``"3.1.1"``.
+            username: the login.
+            password: the login.
+            tls: True, or a context of your own.
+            keepalive: seconds.
+            session_expiry: how long the broker keeps messages while the bridge is away.
+            client_id_property: the user property in which publishers say who they are, since MQTT
+                does not tell.
+            shard_by: what decides the shard of a message. ``"client"``, in a database with
+                ``shard_by="key"``: the client that published it, as ``client_level`` or
+                ``client_id_property`` tells; the topic, if neither does.
+            client_level: the level of the topic that names the client, counted from 1: 2 in
+                ``site/<client>/rpm``. Where a topic has it, it goes before the user property.
+            deduplicate_by: a user property that names the message. Of the last 100,000 names (in
+                each shard) none is stored twice: for publishers that send again what a broker has
+                lost.
+            history: filters of what clients may ask for at ``request_topic``:
+                docs/reference/bridge.md.
+            request_topic: where clients ask for history.
+            durability: of each commit; None: the default of the database.
+            store_replays: also stores what a replay has published (``topicdb.replay.broker``). By
+                default such messages are left out, since they come from a database. MQTT 3.1.1 does
+                not tell them.
+            timestamp: where a message has the time at which the device made it: ``"field:NAME"`` of
+                a JSON payload (``"field:A/B"``: of an object in it), or ``"property:NAME"``, a user
+                property. None: messages have the time at which they are stored.
+            timestamp_unit: of numbers, ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``; text may also be
+                ISO 8601 with a zone. A message without a time has the time at which it is stored.
+            timestamp_past: a time that is longer before the reception does not count.
+            timestamp_future: a time that is longer after the reception does not count.
 
-        Raises ImportError without paho-mqtt; TopicError or ValueError for bad options; SchemaError
-        for ``shard_by="client"`` where the database shards by topic; ReadOnlyError if the database
-        is not open for writing.
+        Raises:
+            ImportError: paho-mqtt is missing: install ``topicdb[mqtt]``.
+            TopicError, ValueError: a bad option.
+            SchemaError: ``shard_by="client"``, and the database shards by topic.
+            ReadOnlyError: the database is not open for writing.
         """
         try:
             import paho.mqtt.client  # noqa: F401
@@ -221,8 +201,10 @@ class Bridge(Closing):
     def run(self) -> None:
         """Runs in this thread until ``stop`` is called.
 
-        It connects again whenever the connection is lost. Raises ClosedError if the database is
-        closed.
+        It connects again whenever the connection is lost.
+
+        Raises:
+            ClosedError: the database is closed.
         """
         pause_s = _PAUSE_MIN_S
         while not self._stopping.is_set():
@@ -439,7 +421,11 @@ class Bridge(Closing):
         self._status = replace(self._status, **changes)  # type: ignore[arg-type]
 
     def start(self) -> None:
-        """Runs the bridge in a thread of its own. Raises RuntimeError if it was started before."""
+        """Runs the bridge in a thread of its own.
+
+        Raises:
+            RuntimeError: it was started before.
+        """
         if self._thread is not None:
             raise RuntimeError("the bridge has been started")
         self._thread = threading.Thread(
@@ -461,8 +447,9 @@ class Bridge(Closing):
     def stop(self) -> None:
         """Ends the bridge once what has arrived is stored. May be repeated.
 
-        Raises RuntimeError, once, if an unexpected error had ended the bridge before. What was not
-        stored is not acknowledged.
+        Raises:
+            RuntimeError: once, if an unexpected error had ended the bridge before. What was not
+                stored is not acknowledged.
         """
         self._stopping.set()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -15,7 +15,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,6 +29,7 @@ from topicdb.cursor.scan import SLICE_BYTES_MAX, Scan, missing_metadata
 from topicdb.cursor.tail import Tail
 from topicdb.engine import Engine
 from topicdb.engines.features import lacks_of
+from topicdb.parquet.results import Exported, Imported
 from topicdb.types import Slice
 
 if TYPE_CHECKING:
@@ -51,34 +52,6 @@ Progress: TypeAlias = "Callable[[int, int | None], object]"
 PathLike: TypeAlias = "str | os.PathLike[str]"
 Read: TypeAlias = "Callable[[Engine, About], Iterator[_core.Batch]]"
 """Gives the messages of an export."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """The result of an export: its files, their messages, and their bytes on disk.
-
-    ``missing_shards``: shards that a partial export has left out, and why each is missing.
-    """
-
-    files: list[str]
-    messages: int
-    bytes: int
-    missing_shards: dict[int, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """The result of an import: its files, their messages, and their bytes on disk.
-
-    ``repeated``: the same files were imported before, and nothing was done. ``pending``: shards
-    that another process has open and that do not show the messages yet; they will.
-    """
-
-    files: list[str]
-    messages: int
-    bytes: int
-    repeated: bool
-    pending: list[int]
 
 
 def export(
@@ -147,8 +120,21 @@ def import_into(
 ) -> Imported:
     """Imports files into a database that another process may have open; see ``import_parquet``.
 
-    That process then shows the messages. Its ``quota_bytes`` is not checked. Raises NotFoundError
-    if there is no database.
+    That process then shows the messages. Its ``quota_bytes`` is not checked.
+
+    Arguments:
+        database_path: the directory of the database.
+        path: as in ``Database.import_parquet``.
+        key: as in ``Database.import_parquet``.
+        repeat: as in ``Database.import_parquet``.
+        progress: as in ``Database.import_parquet``.
+
+    Returns:
+        How much was stored.
+
+    Raises:
+        NotFoundError: there is no database. What ``Database.import_parquet`` raises comes through,
+            too.
     """
     options = _core.OpenOptions()
     options.read_only = True
@@ -162,8 +148,20 @@ def schema_for(path: PathLike | Iterable[PathLike], *, key: str | None = None) -
     """Returns options of ``topicdb.open`` for a new database that can hold what these files hold.
 
     These are the layout, and whether there are timestamps. Files that TopicDB has not written are
-    taken for messages. Raises what ``import_parquet`` raises before it looks at rows. ``key``: the
-    column with keys, which the files must have.
+    taken for messages.
+
+    Arguments:
+        path: as in ``Database.import_parquet``.
+        key: the column with keys, which the files must have; None: messages go by their topics.
+
+    Returns:
+        Arguments of ``topicdb.open``. It raises what ``Database.import_parquet`` raises before that
+        looks at rows.
+
+    Example:
+        >>> exported = db.export_parquet("site.parquet", "site/#")
+        >>> topicdb.parquet.schema_for("site.parquet")["layout"]
+        'columnar'
     """
     _require_pyarrow("import")
     from topicdb.parquet import reading

@@ -38,8 +38,9 @@ def connect(
         tls_root_certs: PEM file, or its bytes, of the certificate authority that vouches for the
             server. None: the well-known authorities.
         tls_certificate_name: the name in the certificate of the server, if that is not ``host``.
-        tls_certificate, tls_key: PEM files of the certificate of this client and its private key,
-            for a server that was given ``tls_client_ca``. Give both or none.
+        tls_certificate: PEM file of the certificate of this client, for a server that was given
+            ``tls_client_ca``. Give it together with ``tls_key``, or neither.
+        tls_key: PEM file of the private key of that certificate.
         insecure: sends the token without TLS to another machine, too.
 
     Returns:
@@ -52,9 +53,12 @@ def connect(
         AccessError: the token is missing, unknown or has expired.
         ValueError: the URL or a combination of arguments is wrong, or a file has no certificates.
         OSError: a file cannot be read.
-        ModuleNotFoundError: pyarrow is not installed.
+        ModuleNotFoundError: pyarrow is missing: install ``topicdb[serve]``.
 
-    >>> db = topicdb.connect("grpc+tls://plant:8815", token=token)      # doctest: +SKIP
+    Example:
+        >>> with topicdb.serve(db) as server, topicdb.connect(server.url) as remote:
+        ...     remote.scan("site/#").count()
+        2
     """
     scheme, host, port = _parts(url)
     if token is not None and scheme == "grpc" and not insecure and not _is_local(host):
@@ -94,11 +98,12 @@ def serve(
     """Offers an open database to other processes; ``topicdb serve`` does it for a directory.
 
     Arguments:
-        database: the database, which stays the caller's. Close the server before it.
-        host, port: the address to listen at. By default only this machine can connect. Port 0 takes
-            any free port; ``Server.port`` says which.
-        tls_certificate, tls_key: PEM files of the certificate of the server, with its chain, and of
-            its private key. Give both or none. None: no TLS.
+        database: stays open. Close the server before it.
+        host: the address to listen at. By default only this machine can connect.
+        port: 0 takes any free port; ``Server.port`` says which.
+        tls_certificate: PEM file of the certificate of the server, with its chain. Give it together
+            with ``tls_key``. None: no TLS.
+        tls_key: PEM file of the private key of that certificate.
         tls_client_ca: PEM file of the certificate authority that vouches for clients. Only clients
             that show such a certificate may connect. None: clients need no certificate.
         tokens: the file that ``topicdb token`` writes. None: everybody may do everything.
@@ -111,14 +116,16 @@ def serve(
         The server, which is up already. Close it, or use ``with``.
 
     Raises:
-        ValueError: arguments that do not go together, files that are no certificates, a mistake in
-            ``tokens``, or a ``host`` that other machines can reach without TLS and tokens.
+        ValueError: arguments do not go together, a file is no certificate, ``tokens`` has a
+            mistake, or other machines can reach ``host`` without TLS and tokens.
         OSError: a file cannot be read.
         StorageError: the server cannot listen there, for example because the port is taken.
-        ModuleNotFoundError: pyarrow is not installed.
+        ModuleNotFoundError: pyarrow is missing: install ``topicdb[serve]``.
 
-    >>> with topicdb.serve(db, port=8815) as server:                    # doctest: +SKIP
-    ...     print(server.url)
+    Example:
+        >>> with topicdb.serve(db) as server:
+        ...     server.url.startswith("grpc://127.0.0.1:")
+        True
     """
     pair = _pair(tls_certificate, tls_key)
     if tls_client_ca is not None and pair is None:

@@ -28,8 +28,12 @@ def register(spark: SparkSession) -> None:
     Spark also finds the format by itself. But only this call sets
     ``spark.sql.python.filterPushdown.enabled``, which other Python data sources may use, too.
 
-    >>> topicdb.spark.register(spark)                                       # doctest: +SKIP
-    >>> frame = spark.read.format("topicdb").load("fleet.db")               # doctest: +SKIP
+    Arguments:
+        spark: the session.
+
+    Example:
+        >>> topicdb.spark.register(spark)  # doctest: +SKIP
+        >>> frame = spark.read.format("topicdb").load("fleet.db")  # doctest: +SKIP
     """
     from topicdb.spark.source import TopicDBDataSource
 
@@ -38,9 +42,14 @@ def register(spark: SparkSession) -> None:
 
 
 def explain(path: str, **options: str) -> str:
-    """Returns what a batch read with these options would take.
+    """Returns what a batch read with these options would take, as text.
 
-    See ``topicdb.spark.planning.explain``.
+    Arguments:
+        path: the directory of the database.
+        **options: of ``spark.read.format("topicdb")``; see docs/reference/spark.md.
+
+    Returns:
+        A few lines: slices, messages, bytes, and what the predicates leave out.
     """
     from topicdb.spark.planning import explain
 

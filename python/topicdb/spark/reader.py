@@ -26,7 +26,14 @@ TASKS_PER_CORE = 2
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The part of a read for one task: slices of one shard. Can be pickled."""
+    """The part of a read for one task: slices of one shard; made by ``plan``. Can be pickled.
+
+    Attributes:
+        path: the directory of the database.
+        filter: as in ``plan``.
+        slices: those that the task reads.
+        properties: as in ``plan``.
+    """
 
     path: str
     filter: Filters
@@ -45,19 +52,30 @@ def plan(
 ) -> list[Split]:
     """Returns splits that together hold each matching message once.
 
-    - ``filter``: as in ``Database.scan``.
-    - ``start``, ``end``: only messages with ``start`` <= timestamp < ``end``.
-    - ``tasks``: about how many splits of equal size to make; at least one for each shard that has
-      matching messages.
-    - ``properties``: tasks get the MQTT properties, too.
-
     Opens the database read-only for a moment, also beside a writer. Tasks see this moment: no split
     has later commits. Messages that are deleted before a task begins are missing.
 
-    Raises TopicError, NotFoundError or ValueError.
+    Arguments:
+        path: the directory of the database.
+        filter: as in ``Database.scan``.
+        start: as in ``Database.scan``.
+        end: as in ``Database.scan``.
+        tasks: about how many splits of equal size to make; at least one for each shard that has
+            matching messages.
+        properties: tasks get the MQTT properties, too.
 
-    >>> splits = topicdb.spark.plan("fleet.db", "site/#", tasks=16)         # doctest: +SKIP
-    >>> spark.sparkContext.parallelize(splits).flatMap(read_split)          # doctest: +SKIP
+    Returns:
+        The splits.
+
+    Raises:
+        TopicError, ValueError: a bad argument.
+        NotFoundError: there is no database.
+
+    Example:
+        >>> from topicdb.spark import plan, read_split
+        >>> splits = plan("fleet.db", "site/#", tasks=16)
+        >>> sum(batch.num_rows for split in splits for batch in read_split(split))
+        2
     """
     if tasks < 1:
         raise ValueError(f"tasks must be at least 1, got {tasks}")
@@ -72,9 +90,15 @@ def plan(
 def read_split(split: Split) -> Iterator[pa.RecordBatch]:
     """Returns the messages of a split as record batches, in a task, in no order.
 
-    The columns are topic string, timestamp timestamp[us, UTC] and value binary, and those of
-    docs/concepts/properties.md if it was planned so. Raises NotFoundError, which names the slab,
-    if one was dropped since.
+    Arguments:
+        split: one of ``plan``.
+
+    Returns:
+        pyarrow batches. The columns are topic string, timestamp timestamp[us, UTC] and value
+        binary, and those of docs/concepts/properties.md if it was planned so.
+
+    Raises:
+        NotFoundError: a slab was dropped since; the text names it.
     """
     return map(to_arrow, _batches(split))
 
@@ -91,14 +115,27 @@ def read_dataframe(
 ) -> DataFrame:
     """Returns matching messages as a DataFrame (topic string, timestamp timestamp, value binary).
 
-    - ``filter``, ``start``, ``end``: as in ``Database.scan``.
-    - ``tasks``: about how many; None: two for each core.
-    - ``properties``: adds a column for each MQTT property; see docs/concepts/properties.md.
+    The read is planned now, and runs when the DataFrame is used: it has the messages of now. Rows
+    come in no order.
 
-    The read is planned now, and runs when the DataFrame is used: it has the messages of now. The
-    order of rows is not promised. Raises TopicError or NotFoundError at once.
+    Arguments:
+        spark: the session.
+        path: the directory of the database, which the workers can read.
+        filter: as in ``Database.scan``.
+        start: as in ``Database.scan``.
+        end: as in ``Database.scan``.
+        tasks: about how many; None: two for each core.
+        properties: adds a column for each MQTT property; see docs/concepts/properties.md.
 
-    >>> frame = topicdb.spark.read_dataframe(spark, "fleet.db", "site/#")   # doctest: +SKIP
+    Returns:
+        The DataFrame.
+
+    Raises:
+        TopicError: a bad filter.
+        NotFoundError: there is no database.
+
+    Example:
+        >>> frame = topicdb.spark.read_dataframe(spark, "fleet.db", "site/#")  # doctest: +SKIP
     """
     splits = plan(
         path, filter, start=start, end=end, tasks=_tasks(spark, tasks), properties=properties
@@ -121,7 +158,16 @@ def read_rdd(
 ) -> RDD[topicdb.Message]:
     """Returns matching messages as an RDD of tuples (topic, µs since 1970, value).
 
-    The arguments are those of ``read_dataframe``.
+    Arguments:
+        spark: as in ``read_dataframe``.
+        path: as in ``read_dataframe``.
+        filter: as in ``read_dataframe``.
+        start: as in ``read_dataframe``.
+        end: as in ``read_dataframe``.
+        tasks: as in ``read_dataframe``.
+
+    Returns:
+        The RDD.
     """
     splits = plan(path, filter, start=start, end=end, tasks=_tasks(spark, tasks))
     rows = spark.sparkContext.parallelize(splits, max(len(splits), 1))

@@ -42,7 +42,16 @@ _RESULT_DDL = "shard int, messages bigint, serial bigint"
 
 @dataclass(frozen=True, slots=True)
 class ShardWritten:
-    """The result of one task: its shard, how many messages, and the serial of its last commit."""
+    """The result of one task; made by ``write_partition``.
+
+    Attributes:
+        shard: the shard that it wrote.
+        messages: how many messages it stored.
+        serial: the serial of its last commit.
+
+    Example:
+        >>> rdd.mapPartitions(lambda rows: write_partition(rows, "fleet.db", 0))  # doctest: +SKIP
+    """
 
     shard: int
     messages: int
@@ -51,7 +60,12 @@ class ShardWritten:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The result of a job: the number of messages, and the last serial of each shard."""
+    """The result of a job; made by ``write_dataframe``.
+
+    Attributes:
+        messages: how many messages were stored.
+        serials: the last serial of each shard.
+    """
 
     messages: int
     serials: dict[int, int]
@@ -60,12 +74,22 @@ class WriteResult:
 class PartitionWriter:
     """Appends to one shard; a context manager for use inside a task. Not thread-safe.
 
-    It opens the shard for itself (``only_shards``), waiting up to 10 s for its lock, and closes it
-    at the end of ``with``, also after an error. Raises LockedError if another process keeps the
-    shard.
+    It opens the shard for itself (``only_shards``), waits up to 10 s for its lock, and closes it at
+    the end of ``with``, also after an error.
 
-    >>> with PartitionWriter("fleet.db", shard=3) as writer:                # doctest: +SKIP
-    ...     writer.append(rows)
+    Arguments:
+        path: the directory of the database.
+        shard: the number of the shard, to which all messages must belong.
+        durability: as in ``Database.append``.
+
+    Raises:
+        LockedError: another process keeps the shard.
+
+    Example:
+        >>> topicdb.open("task.db").close()
+        >>> from topicdb.spark import PartitionWriter
+        >>> with PartitionWriter("task.db", 0) as writer:
+        ...     writer.append([("site/north/pump/1", None, b"on")])
     """
 
     def __init__(self, path: str, shard: int, *, durability: Durability = "os") -> None:
@@ -78,7 +102,12 @@ class PartitionWriter:
         return self
 
     def append(self, messages: Any, *, key: Keys | None = None) -> None:
-        """Appends as ``topicdb.Database.append`` does; errors name the rows of the partition."""
+        """Appends as ``Database.append`` does; errors name the rows of the partition.
+
+        Arguments:
+            messages: as in ``Database.append``.
+            key: as in ``Database.append``.
+        """
         done = self.written
         try:
             receipt = self._database.append(messages, key=key)
@@ -106,11 +135,27 @@ def write_partition(
     key: KeyOf | None = None,
     durability: Durability = "os",
 ) -> Iterator[ShardWritten]:
-    """Writes one partition, for ``mapPartitions``: yields one ``ShardWritten``, or none if empty.
+    """Writes one partition, for ``mapPartitions``.
 
-    ``messages``: (topic, µs, value) tuples, or Arrow record batches with these columns and perhaps
-    ``key``. All of them must belong to ``shard``; ReadOnlyError names a topic that does not.
-    ``key``: called with each tuple, returns its key or None, if the database shards by key.
+    Arguments:
+        messages: (topic, µs, value) tuples, or Arrow record batches with these columns and perhaps
+            ``key``. All of them must belong to ``shard``.
+        path: the directory of the database.
+        shard: the number of the shard.
+        key: is called with each tuple, and returns its key or None, if the database shards by key.
+        durability: as in ``Database.append``.
+
+    Returns:
+        An iterator of one ``ShardWritten``, or of none if there are no messages.
+
+    Raises:
+        ReadOnlyError: a topic does not belong to the shard; the text names it.
+
+    Example:
+        >>> topicdb.open("task.db").close()
+        >>> rows = [("site/north/pump/1", None, b"on")]
+        >>> list(topicdb.spark.write_partition(rows, "task.db", 0))[0].messages
+        1
     """
     batches = _in_batches(iter(messages))
     first = next(batches, None)
@@ -130,16 +175,25 @@ def write_dataframe(
 ) -> WriteResult:
     """Runs a job that stores the rows of a DataFrame in the database at ``path``.
 
-    Columns: ``topic`` string; ``timestamp`` timestamp or bigint µs, null if TopicDB is to assign
-    it; ``value`` binary or string; if the database shards by key, perhaps ``key`` string or binary,
-    null where the topic decides. The database must exist, and no process may be writing it.
+    The database must exist, and no process may be writing it.
 
-    Returns how many messages were stored, and the last serial of each shard.
+    Arguments:
+        dataframe: with the columns ``topic`` string; ``timestamp`` timestamp or bigint µs, null if
+            TopicDB is to assign it; ``value`` binary or string; and if the database shards by key,
+            perhaps ``key`` string or binary, null where the topic decides.
+        path: the directory of the database, which the workers can write.
+        durability: as in ``Database.append``.
 
-    Raises ValueError or SchemaError, which name a wrong column, before any job starts;
-    NotFoundError or LockedError.
+    Returns:
+        How many messages were stored, and the last serial of each shard.
 
-    >>> topicdb.spark.write_dataframe(frame, "fleet.db").messages           # doctest: +SKIP
+    Raises:
+        ValueError, SchemaError: a column is wrong, which the text names; no job has started.
+        NotFoundError: there is no database.
+        LockedError: a process is writing it.
+
+    Example:
+        >>> topicdb.spark.write_dataframe(frame, "fleet.db").messages  # doctest: +SKIP
     """
     from pyspark.sql import functions as F  # noqa: N812 - the name Spark users know
 
@@ -178,7 +232,14 @@ def write_rdd(
 ) -> WriteResult:
     """Stores an RDD of (topic, µs or None, value), otherwise like ``write_dataframe``.
 
-    ``key``: called with each row, returns its key or None, if the database shards by key.
+    Arguments:
+        rdd: the messages.
+        path: as in ``write_dataframe``.
+        key: is called with each row, and returns its key or None, if the database shards by key.
+        durability: as in ``Database.append``.
+
+    Returns:
+        How many messages were stored, and the last serial of each shard.
     """
     path = os.path.abspath(path)  # tasks may run in another directory
     shards = _shards_of(path)

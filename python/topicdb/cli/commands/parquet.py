@@ -24,7 +24,8 @@ from topicdb.cli.options import (
     range_of,
 )
 from topicdb.cli.progress import Meter
-from topicdb.parquet.files import Imported, import_into, schema_for
+from topicdb.parquet.files import import_into, schema_for
+from topicdb.parquet.results import Imported
 
 
 def export(

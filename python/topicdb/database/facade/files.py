@@ -9,7 +9,8 @@ from topicdb.database.partial import reading
 from topicdb.engine import Engine
 from topicdb.engines.features import require
 from topicdb.parquet import files
-from topicdb.parquet.files import Exported, Imported, PathLike, Progress
+from topicdb.parquet.files import PathLike, Progress
+from topicdb.parquet.results import Exported, Imported
 
 
 class ParquetFiles:

@@ -161,6 +161,19 @@ class Writing:
         """Appends like ``append_async``, for asyncio, and returns the receipt.
 
         A task that is cancelled does not take its messages back.
+
+        Arguments:
+            messages: as in ``append``.
+            key: as in ``append``.
+            durability: as in ``append``.
+            raw: as in ``append``.
+            id: as in ``append``.
+
+        Returns:
+            The receipt.
+
+        Raises:
+            Error, ValueError, TypeError: as ``append``.
         """
         future = self.append_async(messages, key=key, durability=durability, raw=raw, id=id)
         return await asyncio.wrap_future(future)
