@@ -54,26 +54,63 @@ _ScanShard: TypeAlias = tuple[int, int, Sequence[tuple[int, int, int, int]]]
 FORMAT_VERSION: int
 ROCKSDB_VERSION: str
 
-class Error(Exception): ...  # every error of TopicDB
-class TopicError(Error, ValueError): ...  # a topic or filter breaks MQTT's rules
-class SchemaError(Error, ValueError): ...  # options disagree with the stored schema
-class NotFoundError(Error, KeyError): ...  # no such database, slab, name or cursor
-class LockedError(Error, OSError): ...  # another process or handle writes it
-class ReadOnlyError(Error, OSError): ...  # the handle, shard or generation takes no writes
-class CorruptionError(Error, OSError): ...  # data on disk or saved bytes are damaged
-class StorageError(Error, OSError): ...  # the file system failed
-class ClosedError(Error, RuntimeError): ...  # the handle or its database was closed
-class ForkedError(Error, RuntimeError): ...  # the process was forked since it was opened
-class QuotaError(Error, OSError): ...  # a limit of bytes is reached
-class ExistsError(Error, FileExistsError): ...  # something is at the path already
-class MissingShardError(Error, OSError): ...  # opened without a shard that this needs
+class Error(Exception):
+    """Every error of TopicDB is one of these."""
+
+class TopicError(Error, ValueError):
+    """A topic or topic filter breaks MQTT's rules."""
+
+class SchemaError(Error, ValueError):
+    """Options disagree with the stored schema, or messages cannot go where they are to go."""
+
+class NotFoundError(Error, KeyError):
+    """There is no such database, slab, name or cursor."""
+
+class LockedError(Error, OSError):
+    """Another process or handle writes the database or the queue."""
+
+class ReadOnlyError(Error, OSError):
+    """The handle, shard or generation takes no writes."""
+
+class CorruptionError(Error, OSError):
+    """Data on disk or saved bytes are damaged."""
+
+class StorageError(Error, OSError):
+    """The file system failed."""
+
+class ClosedError(Error, RuntimeError):
+    """The handle or its database was closed."""
+
+class ForkedError(Error, RuntimeError):
+    """The process was forked since the handle was opened."""
+
+class QuotaError(Error, OSError):
+    """A limit of bytes is reached."""
+
+class ExistsError(Error, FileExistsError):
+    """Something is at the path already."""
+
+class MissingShardError(Error, OSError):
+    """A shard is missing that this call needs."""
 
 class ConflictError(Error, RuntimeError):
-    # (filter, start, end, serial of the commit that changed it; 0: too long ago to know)
+    """Another commit has changed what a transaction read, or somebody else owns a name now.
+
+    Attributes:
+        conflicts: (filter, start, end, serial of the commit that changed it) for each conflict; a
+            serial of 0 means that it is too long ago to know.
+    """
+
     conflicts: Sequence[tuple[str, int | None, int | None, int]]
 
 class PreconditionError(Error, RuntimeError):
-    # (topic, timestamp, expected, found); None stands for no message, True for any message
+    """Something that a transaction requires is not so.
+
+    Attributes:
+        failures: (topic, timestamp, expected, found) for each one that failed; None stands for no
+            message, True for any message.
+    """
+
     failures: Sequence[tuple[str, int, bytes | Literal[True] | None, bytes | None]]
 
 def configure(
@@ -132,9 +169,55 @@ def batch_of_arrow(
 def arrow_schema(form: Form = "stored") -> ArrowSchema: ...
 def check_topic(topic: str, /) -> None: ...
 def check_filter(filter: str, /) -> None: ...
-def topic_matches(filter: str, topic: str, /) -> bool: ...
-def shard_of(topic: str, shards: int, /) -> int: ...
-def shard_of_key(key: str | bytes, shards: int, /) -> int: ...
+def topic_matches(filter: str, topic: str, /) -> bool:
+    """Returns whether a topic matches a topic filter, by the rules of MQTT 5, section 4.7.
+
+    Arguments:
+        filter: a topic filter.
+        topic: a topic.
+
+    Returns:
+        True if it matches.
+
+    Raises:
+        TopicError: one of the two is malformed.
+
+    Example:
+        >>> topicdb.topic_matches("site/+/pump/#", "site/north/pump/1")
+        True
+    """
+
+def shard_of(topic: str, shards: int, /) -> int:
+    """Returns the shard of a topic: ``crc32(topic) % shards``.
+
+    Arguments:
+        topic: a topic, which need not be stored.
+        shards: how many shards the database has.
+
+    Returns:
+        The number of the shard, from 0.
+
+    Example:
+        >>> from zlib import crc32
+        >>> topicdb.shard_of("site/north/pump/1", 16) == crc32(b"site/north/pump/1") % 16
+        True
+    """
+
+def shard_of_key(key: str | bytes, shards: int, /) -> int:
+    """Returns the shard of a key: ``crc32(key) % shards``.
+
+    Arguments:
+        key: text or bytes.
+        shards: how many shards the database has.
+
+    Returns:
+        The number of the shard, from 0.
+
+    Example:
+        >>> topicdb.shard_of_key("client-7", 16) == topicdb.shard_of_key(b"client-7", 16)
+        True
+    """
+
 def key_column(key: Keys, messages: int) -> list[bytes | None]: ...
 
 @final
@@ -145,27 +228,46 @@ class ArrowSchema:
 class Batch:
     """Messages as columns. Immutable, thread-safe; outlives the database that it came from.
 
-    Iterate it for messages, or hand it to pyarrow or polars as an Arrow array.
+    Iterate it for messages, index it, or hand it to pyarrow or polars as an Arrow array.
+
+    Example:
+        >>> batch = next(db.scan("site/#").batches())
+        >>> len(batch), batch.topics[0], batch.values
+        (2, 'site/north/pump/1', [b'on', b'off'])
     """
 
     @property
-    def topics(self) -> list[str]: ...
+    def topics(self) -> list[str]:
+        """The topic of each message."""
     @property
-    def timestamps(self) -> npt.NDArray[np.int64]: ...  # µs since 1970; read-only, no copy
+    def timestamps(self) -> npt.NDArray[np.int64]:
+        """The timestamp of each message, in µs since 1970-01-01 UTC; a read-only array, no copy."""
     @property
-    def serials(self) -> npt.NDArray[np.uint64] | None: ...  # of commits; None unless asked for
+    def serials(self) -> npt.NDArray[np.uint64] | None:
+        """The serial of each message's commit; None unless the read asked for serials."""
     @property
-    def values(self) -> list[bytes]: ...
+    def values(self) -> list[bytes]:
+        """The value of each message."""
     @property
-    def properties(self) -> list[Properties] | None: ...  # None unless read with them
+    def properties(self) -> list[Properties] | None:
+        """The MQTT properties of each message; None unless the read asked for them."""
     def read_as(self, form: Form, /) -> Batch:
-        """Returns the same messages in ``form``. REQUIRES: the batch is as it is stored."""
+        """Returns the same messages in another form. REQUIRES: the batch is as it is stored.
+
+        Arguments:
+            form: "payload", "properties" or "stored".
+
+        Returns:
+            The batch.
+        """
     @property
-    def nbytes(self) -> int: ...  # of all columns
+    def nbytes(self) -> int:
+        """The bytes of all columns."""
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Message: ...
     def __iter__(self) -> _Iterator[Message]: ...
-    def to_list(self) -> list[Message]: ...
+    def to_list(self) -> list[Message]:
+        """Returns the messages as a list."""
     def to_pylist(self, *, values: Values = "bytes") -> list[dict[str, Any]]: ...
     def to_pandas(self, *, values: Values = "bytes") -> pd.DataFrame: ...
     def to_polars(self, *, values: Values = "bytes") -> pl.DataFrame: ...
@@ -176,7 +278,10 @@ class Batch:
 
 @final
 class Stream:
-    """The topics of one structure in one slab. Its ``bytes()`` may be stored. Immutable."""
+    """The topics of one structure in one slab; made by ``Database.streams``.
+
+    Store its ``bytes()`` to use it after a restart. Immutable.
+    """
 
     def __init__(
         self,
@@ -190,22 +295,40 @@ class Stream:
         id: int,
     ) -> None: ...
     @property
-    def database(self) -> bytes: ...  # 16 bytes that identify the database
+    def database(self) -> bytes:
+        """16 bytes that identify the database."""
     @property
-    def shard(self) -> int: ...
+    def shard(self) -> int:
+        """The number of the shard."""
     @property
-    def class_id(self) -> int: ...  # the number of the retention class, which never changes
+    def class_id(self) -> int:
+        """The number of the retention class, which never changes."""
     @property
-    def retention_class(self) -> str: ...
+    def retention_class(self) -> str:
+        """The topic filter of the retention class."""
     @property
-    def generation(self) -> int: ...
+    def generation(self) -> int:
+        """The number of the generation, from 1."""
     @property
-    def structure(self) -> str: ...  # such as "metrics/+/cpu"
+    def structure(self) -> str:
+        """The structure, such as ``metrics/+/cpu``."""
     @property
-    def id(self) -> int: ...  # within the slab
+    def id(self) -> int:
+        """The number of the stream in its slab."""
     def __bytes__(self) -> bytes: ...
     @staticmethod
-    def from_bytes(data: bytes, /) -> Stream: ...
+    def from_bytes(data: bytes, /) -> Stream:
+        """Returns the stream that has these bytes.
+
+        Arguments:
+            data: ``bytes()`` of a stream.
+
+        Returns:
+            The stream.
+
+        Raises:
+            CorruptionError: they are no bytes of a stream.
+        """
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __getstate__(self) -> bytes: ...
@@ -213,42 +336,85 @@ class Stream:
 
 @final
 class Iterator:
-    """Where ``Database.next`` continues in a stream. Its ``bytes()`` may be stored. Immutable."""
+    """Where ``Database.next`` continues in a stream; made by ``Database.iterator``.
+
+    Store its ``bytes()`` to continue after a restart. Immutable.
+    """
 
     def __init__(
         self, stream: Stream, filter: str, start: int | None, end: int | None, seen: int = 0
     ) -> None: ...
     def after(self, timestamp: int, serial: int, row: int) -> Iterator:
-        """Returns the iterator that continues behind this message."""
+        """Returns the iterator that continues behind a message.
+
+        Arguments:
+            timestamp: of the message, in µs since 1970.
+            serial: of its commit.
+            row: its index in the commit.
+
+        Returns:
+            The iterator.
+        """
     def with_seen(self, seen: int, exhausted: bool) -> Iterator:
-        """Returns it as after a read that has seen the commits up to ``seen``."""
+        """Returns the iterator as after a read that has seen some commits.
+
+        Arguments:
+            seen: the last commit that the read has seen.
+            exhausted: whether nothing that it has seen and wants is behind the position.
+
+        Returns:
+            The iterator.
+        """
     @property
-    def database(self) -> bytes: ...
+    def database(self) -> bytes:
+        """16 bytes that identify the database."""
     @property
-    def class_id(self) -> int: ...
+    def class_id(self) -> int:
+        """The number of the retention class."""
     @property
-    def stream_id(self) -> int: ...
+    def stream_id(self) -> int:
+        """The number of the stream in its slab."""
     @property
-    def place(self) -> tuple[int, int] | None: ...  # it is behind the message at (serial, row)
+    def place(self) -> tuple[int, int] | None:
+        """(serial, row) of the message behind which it is; None at the start."""
     @property
-    def end(self) -> int | None: ...  # µs since 1970
+    def end(self) -> int | None:
+        """The timestamp behind the last one, in µs since 1970; None: no bound."""
     @property
-    def seen(self) -> int: ...  # the last commit that the last read has seen; 0: not known
+    def seen(self) -> int:
+        """The last commit that the last read has seen; 0: not known."""
     @property
-    def exhausted(self) -> bool: ...  # nothing that it has seen and wants is behind the position
+    def exhausted(self) -> bool:
+        """Whether nothing that it has seen and wants is behind the position."""
     @property
-    def structure(self) -> str: ...  # of the stream; "" if ``seen`` is not known
+    def structure(self) -> str:
+        """The structure of the stream; "" if ``seen`` is not known."""
     @property
-    def shard(self) -> int: ...
+    def shard(self) -> int:
+        """The number of the shard."""
     @property
-    def generation(self) -> int: ...
+    def generation(self) -> int:
+        """The number of the generation."""
     @property
-    def filter(self) -> str: ...
+    def filter(self) -> str:
+        """The topic filter of the messages."""
     @property
-    def timestamp(self) -> int: ...  # µs since 1970
+    def timestamp(self) -> int:
+        """The timestamp where it continues, in µs since 1970."""
     def __bytes__(self) -> bytes: ...
     @staticmethod
-    def from_bytes(data: bytes, /) -> Iterator: ...
+    def from_bytes(data: bytes, /) -> Iterator:
+        """Returns the iterator that has these bytes.
+
+        Arguments:
+            data: ``bytes()`` of an iterator.
+
+        Returns:
+            The iterator.
+
+        Raises:
+            CorruptionError: they are no bytes of an iterator.
+        """
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __getstate__(self) -> bytes: ...
@@ -256,9 +422,9 @@ class Iterator:
 
 @final
 class ScanIterator:
-    """Where ``Database.next`` continues in a scan in steps. Its ``bytes()`` may be stored.
+    """Where ``Database.next`` continues in a scan in steps; made by ``Database.scan_iterator``.
 
-    Made by ``Database.scan_iterator``. Immutable.
+    Store its ``bytes()`` to continue after a restart, or in another process. Immutable.
     """
 
     def __init__(
@@ -274,28 +440,52 @@ class ScanIterator:
         place: tuple[int, int, int, int, int] | None = None,
     ) -> None: ...
     @property
-    def database(self) -> bytes: ...
+    def database(self) -> bytes:
+        """16 bytes that identify the database."""
     @property
-    def filters(self) -> list[str] | None: ...  # None: every topic, "$…", too
+    def filters(self) -> list[str] | None:
+        """The topic filters of the scan; None: every topic, also those that begin with "$"."""
     @property
-    def start(self) -> int: ...  # µs since 1970
+    def start(self) -> int:
+        """The first timestamp of the scan, in µs since 1970."""
     @property
-    def end(self) -> int | None: ...
+    def end(self) -> int | None:
+        """The timestamp behind the last one; None: no bound."""
     @property
-    def shards(self) -> list[_ScanShard]: ...
+    def shards(self) -> list[_ScanShard]:
+        """For each shard: number, last commit, and how far each class is."""
     @property
-    def in_shard(self) -> int: ...  # index of the shard that is read; their number: the end
+    def in_shard(self) -> int:
+        """The index of the shard that is read; as many as there are at the end."""
     @property
-    def counted(self) -> int: ...  # drops in this shard up to this commit were told, or are none
-    @property  # it is behind this message: index of its class, stream or 0, timestamp, serial, row
-    def place(self) -> tuple[int, int, int, int, int] | None: ...
+    def counted(self) -> int:
+        """Drops in this shard up to this commit were told, or are none."""
     @property
-    def serials(self) -> dict[int, int]: ...  # by shard the last commit that is part of the scan
+    def place(self) -> tuple[int, int, int, int, int] | None:
+        """The message behind which it is: index of its class, stream or 0, timestamp, serial, row.
+
+        None at the start.
+        """
     @property
-    def at_end(self) -> bool: ...
+    def serials(self) -> dict[int, int]:
+        """By shard, the last commit that is part of the scan."""
+    @property
+    def at_end(self) -> bool:
+        """Whether everything was read."""
     def __bytes__(self) -> bytes: ...
     @staticmethod
-    def from_bytes(data: bytes, /) -> ScanIterator: ...
+    def from_bytes(data: bytes, /) -> ScanIterator:
+        """Returns the iterator that has these bytes.
+
+        Arguments:
+            data: ``bytes()`` of an iterator.
+
+        Returns:
+            The iterator.
+
+        Raises:
+            CorruptionError: they are no bytes of an iterator.
+        """
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __getstate__(self) -> bytes: ...
@@ -303,7 +493,7 @@ class ScanIterator:
 
 @final
 class Slab:
-    """One generation of one retention class in one shard; see ``Database.slabs``. Immutable."""
+    """One generation of one retention class in one shard; made by ``Database.slabs``. Immutable."""
 
     def __init__(
         self,
@@ -324,31 +514,44 @@ class Slab:
         keep_last: int = 0,
     ) -> None: ...
     @property
-    def shard(self) -> int: ...
+    def shard(self) -> int:
+        """The number of the shard."""
     @property
-    def retention_class(self) -> str: ...  # its topic filter
+    def retention_class(self) -> str:
+        """The topic filter of the retention class."""
     @property
-    def generation(self) -> int: ...
+    def generation(self) -> int:
+        """The number of the generation, from 1."""
     @property
-    def layout(self) -> str: ...
+    def layout(self) -> str:
+        """``"columnar"`` or ``"skipstream"``."""
     @property
-    def read_only(self) -> bool: ...  # it is not of the current generation
+    def read_only(self) -> bool:
+        """Whether it is not of the current generation."""
     @property
-    def created_at(self) -> int: ...  # µs since 1970
+    def created_at(self) -> int:
+        """When it was made, in µs since 1970."""
     @property
-    def sealed_at(self) -> int | None: ...  # when it became read-only
+    def sealed_at(self) -> int | None:
+        """When it became read-only, in µs since 1970, or None."""
     @property
-    def messages(self) -> int: ...  # written; one that was overwritten counts each time
+    def messages(self) -> int:
+        """How many messages were written; one that was overwritten counts each time."""
     @property
-    def bytes(self) -> int: ...  # of their topics and values
+    def bytes(self) -> int:
+        """The bytes of their topics and values."""
     @property
-    def streams(self) -> int: ...
+    def streams(self) -> int:
+        """How many streams it has."""
     @property
-    def first_timestamp(self) -> int | None: ...  # the smallest that was written
+    def first_timestamp(self) -> int | None:
+        """The smallest timestamp that was written, in µs since 1970, or None."""
     @property
-    def last_timestamp(self) -> int | None: ...  # the largest
+    def last_timestamp(self) -> int | None:
+        """The greatest timestamp that was written, in µs since 1970, or None."""
     @property
-    def keep_last(self) -> int: ...  # messages of each topic kept of earlier generations; 0: none
+    def keep_last(self) -> int:
+        """How many messages of each topic it keeps of earlier generations; 0: it keeps none."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __getstate__(self) -> tuple[Any, ...]: ...
@@ -678,14 +881,35 @@ class Database:
 
 @final
 class QueueBudget:
-    """A limit of bytes that several queues share. Thread-safe."""
+    """A limit of bytes that several queues share. Thread-safe.
+
+    Arguments:
+        total_bytes: the limit.
+
+    Example:
+        >>> budget = topicdb.QueueBudget(1 << 20)
+        >>> with topicdb.Queue.open("a.q", budget=budget) as queue:
+        ...     receipt = queue.append([b"first"])
+        ...     budget.bytes > len(b"first"), budget.share(2)
+        (True, 524288)
+    """
 
     def __init__(self, total_bytes: int) -> None: ...
     @property
-    def total_bytes(self) -> int: ...  # the limit
+    def total_bytes(self) -> int:
+        """The limit."""
     @property
-    def bytes(self) -> int: ...  # held by the queues and not acknowledged, with headers
-    def share(self, queues: int) -> int: ...  # an equal part, for ``max_total_bytes``
+    def bytes(self) -> int:
+        """The bytes that the queues hold and that are not acknowledged, with headers."""
+    def share(self, queues: int) -> int:
+        """Returns an equal part of the limit, for ``max_total_bytes``.
+
+        Arguments:
+            queues: how many queues share the limit.
+
+        Returns:
+            The bytes of one queue.
+        """
 
 @final
 class QueueCursor:

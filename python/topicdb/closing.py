@@ -61,5 +61,9 @@ class Named(Closing):
     _give_up: Callable[[], None] = staticmethod(nothing)
 
     def at_end(self, give_up: Callable[[], None]) -> None:
-        """Sets the function that gives up the name. It may be called more than once."""
+        """Sets the function that gives up the name.
+
+        Arguments:
+            give_up: is called when the handle is closed. It may be called more than once.
+        """
         self._give_up = give_up

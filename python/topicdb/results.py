@@ -69,6 +69,8 @@ class ScanStep:
 class CommitSpan:
     """The commits of a shard up to ``until``, and how many messages in them match.
 
+    It is how engines answer ``measure_log``.
+
     Attributes:
         until: the serial of the last commit.
         messages: how many messages match.
@@ -105,7 +107,7 @@ class RetentionClass:
 
 @dataclass(frozen=True, slots=True)
 class SlabUsage:
-    """A slab, its bytes on disk, and about how many of those are garbage.
+    """A slab, its bytes on disk, and about how many of those are garbage; users get ``Usage``.
 
     Attributes:
         slab: the slab.
@@ -120,7 +122,7 @@ class SlabUsage:
 
 @dataclass(frozen=True, slots=True)
 class StructureUsage:
-    """The size of the messages of one structure in a retention class.
+    """The size of the messages of one structure in a retention class; users get ``Usage``.
 
     Attributes:
         retention_class: the topic filter of the class.
@@ -185,11 +187,11 @@ class QuotaState:
 
 @dataclass(frozen=True, slots=True)
 class TrimCount:
-    """The slabs that were removed as a whole, and how many messages of others one by one.
+    """What a trim removed, or would remove; users get ``Trimmed``.
 
     Attributes:
-        slabs: the slabs.
-        messages: how many messages.
+        slabs: the slabs that were removed as a whole.
+        messages: how many messages of other slabs were removed one by one.
     """
 
     slabs: list[Slab]

@@ -309,6 +309,9 @@ class Transaction:
         """Commits like ``commit_async``, for asyncio, and returns the receipt.
 
         A task that is cancelled does not take the commit back.
+
+        Returns:
+            The receipt.
         """
         return await asyncio.wrap_future(self.commit_async())
 

@@ -75,12 +75,12 @@ _Work: TypeAlias = "_Append | _Commit"
 
 
 class AppendThread:
-    """Implements ``topicdb.engine.AppendQueue`` for an engine without one of its own. Thread-safe.
+    """Stores appends one by one, for an engine without a queue; made by ``Database.over``.
 
-    ``Database.over`` makes it; the database owns it. It gives the engine one append or commit after
-    the other, in the order in which they came, and so gathers none. Its thread begins with the
-    first, and ends when none came for a while. If the program ends before the database is closed,
-    an exit handler closes it, so that nothing queued is lost.
+    It implements ``topicdb.engine.AppendQueue``. The database owns it. It gives the engine one
+    append or commit after the other, in the order in which they came, and so gathers none. Its
+    thread begins with the first, and ends when none came for a while. If the program ends before
+    the database is closed, an exit handler closes it, so that nothing queued is lost. Thread-safe.
     """
 
     def __init__(self, engine: Engine) -> None:

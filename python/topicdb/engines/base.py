@@ -35,9 +35,17 @@ class EngineBase:
     also those that a later TopicDB adds to the contract. ``lacks`` says which features are missing
     because a method is.
 
-    A subclass has ``path``, ``schema``, ``closed``, ``append_rows``, ``scan``, ``stats``,
-    ``flush`` and ``close``. It sets ``persists`` if what it stores is there when it is opened
-    again, and ``takes_given`` if its tails and subscriptions begin behind iterators.
+    A subclass has ``path``, ``schema``, ``closed``, ``append_rows``, ``scan``, ``stats``, ``flush``
+    and ``close``. It sets ``persists`` if what it stores is there when it is opened again, and
+    ``takes_given`` if its tails and subscriptions begin behind iterators. docs/internals/engines.md
+    has a whole engine.
+
+    Example:
+        >>> from topicdb.engines import EngineBase
+        >>> class MemoryEngine(EngineBase):
+        ...     path, schema = "memory", {"shards": 1}
+        >>> "transactions" in MemoryEngine().lacks
+        True
     """
 
     persists: ClassVar[bool] = False
@@ -161,7 +169,12 @@ def stats_of(
 ) -> dict[str, Any]:
     """Returns ``Engine.stats`` for these shards; keys that are not given have 0 or "".
 
-    Each has at least ``shard`` and ``serial``. ``missing``: the missing shards, and why each is.
+    Arguments:
+        shards: what to say of each shard, at least ``shard`` and ``serial``.
+        missing: the missing shards, and why each is missing.
+
+    Returns:
+        What ``Engine.stats`` returns.
     """
     found = [{**_shard_stats(), **shard} for shard in shards]
     sums = ("messages", "bytes", "streams", "disk_bytes")

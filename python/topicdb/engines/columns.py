@@ -14,11 +14,17 @@ KEY_COLUMN = "key"
 
 
 def split_keys(data: Any, key: Keys | None) -> tuple[object, Keys | None]:
-    """Returns the data of ``Engine.append_arrow`` without its column of keys, and the keys.
+    """Takes the column of keys off the data of ``Engine.append_arrow``.
 
-    ``key``: the argument, which is returned if there is no such column. Raises ValueError if both
-    are given, for a column of a wrong type, or for a stream that fails. Without pyarrow the data is
-    returned as it is.
+    Arguments:
+        data: an object with an Arrow C stream or array.
+        key: the argument, which is returned if there is no such column.
+
+    Returns:
+        The data without the column, and the keys. Without pyarrow it returns the data as it is.
+
+    Raises:
+        ValueError: both are given, a column has a wrong type, or a stream fails.
     """
     try:
         import pyarrow as pa  # importing topicdb does not take the time for it

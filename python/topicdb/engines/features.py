@@ -68,6 +68,12 @@ def lacks_of(engine: Engine) -> frozenset[Feature]:
 
     An engine without the attribute ``lacks`` has every feature that its layout allows. Later
     generations may have another layout, and a log: ``Engine.check_log`` asks for that.
+
+    Arguments:
+        engine: any engine.
+
+    Returns:
+        The features, of ``FEATURES``.
     """
     declared: frozenset[Feature] = frozenset(getattr(engine, "lacks", ()))
     return declared | LOG_FEATURES if engine.schema["layout"] == "skipstream" else declared

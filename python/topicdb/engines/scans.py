@@ -20,9 +20,18 @@ Numbered: TypeAlias = "tuple[str, int, bytes, int]"
 class BatchScan:
     """Implements ``topicdb.engine.ScanCursor`` over messages that are found one by one.
 
-    Whoever opened it owns it. One thread at a time reads. ``check`` is called before each batch; it
-    raises ClosedError once the engine is closed. ``missing``: the missing shards that it leaves
-    out, and why each is missing.
+    Close it, or read it to its end. One thread at a time reads.
+
+    Arguments:
+        messages: what is read: each message with the serial of its commit.
+        check: is called before each batch; it raises ClosedError once the engine is closed.
+        missing: the missing shards that it leaves out, and why each is missing.
+
+    Example:
+        >>> from topicdb.engines import BatchScan
+        >>> scan = BatchScan([("site/a", 1, b"on", 1)])
+        >>> len(scan.next_batch(100, 1 << 20))
+        1
     """
 
     def __init__(

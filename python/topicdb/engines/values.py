@@ -22,7 +22,15 @@ DURABILITIES = ("none", "os", "disk")
 def checked_rows(rows: Iterable[Any], escapes: bool) -> list[Row]:
     """Returns the rows of ``Engine.append_rows`` with values as they are to be stored.
 
-    Raises TopicError, ValueError or TypeError, which names the first row that cannot be stored.
+    Arguments:
+        rows: (topic, timestamp, value) tuples.
+        escapes: readers are to see these values, even if they look like envelopes.
+
+    Returns:
+        The rows.
+
+    Raises:
+        TopicError, ValueError, TypeError: a row cannot be stored; the text names the first.
     """
     return _checked(_core.batch_of_rows(rows, escapes))
 
@@ -30,7 +38,15 @@ def checked_rows(rows: Iterable[Any], escapes: bool) -> list[Row]:
 def checked_arrow(data: object, escapes: bool) -> list[Row]:
     """Returns the messages of ``Engine.append_arrow`` as ``checked_rows`` returns rows.
 
-    Raises ValueError for a column of keys: ``split_keys`` takes it off before.
+    Arguments:
+        data: an object with an Arrow C stream or array.
+        escapes: as in ``checked_rows``.
+
+    Returns:
+        The rows.
+
+    Raises:
+        ValueError: there is a column of keys: ``split_keys`` takes it off before.
     """
     return _checked(_core.batch_of_arrow(data, None, escapes))
 
@@ -38,11 +54,20 @@ def checked_arrow(data: object, escapes: bool) -> list[Row]:
 def checked_keys(
     key: Keys | None, rows: int, schema: Mapping[str, Any], path: str
 ) -> list[bytes | None] | None:
-    """Returns the key of each of ``rows`` messages, or None if they have no keys.
+    """Returns the key of each message, or None if the messages have no keys.
 
-    ``schema``, ``path``: those of the engine, which is sharded by topic unless its schema has
-    ``shard_by``. Raises SchemaError for keys then, TypeError or ValueError for other keys than
-    those that ``Database.append`` takes.
+    Arguments:
+        key: as in ``Database.append``.
+        rows: how many messages there are.
+        schema: of the engine, which is sharded by topic unless its schema has ``shard_by``.
+        path: of the engine, for the text of an error.
+
+    Returns:
+        A list as long as ``rows``, or None.
+
+    Raises:
+        SchemaError: there are keys, and the engine is sharded by topic.
+        TypeError, ValueError: the keys are others than ``Database.append`` takes.
     """
     if key is None:
         return None
@@ -78,7 +103,15 @@ def check_topic(topic: str, where: str = "", *, reserved: bool = False) -> None:
 def checked_filters(filters: Filters) -> list[str] | None:
     """Returns filters as a list, or None for every topic.
 
-    Raises TopicError if one is no topic filter, TypeError if one is no text.
+    Arguments:
+        filters: one filter, several, or None.
+
+    Returns:
+        The list.
+
+    Raises:
+        TopicError: one is no topic filter.
+        TypeError: one is no text.
     """
     if filters is None:
         return None
@@ -89,7 +122,11 @@ def checked_filters(filters: Filters) -> list[str] | None:
 
 
 def refuse_given(given: Sequence[Iterator]) -> None:
-    """Raises NotImplementedError if there are iterators: for engines that lack "given"."""
+    """Raises NotImplementedError if there are iterators: for engines that lack "given".
+
+    Arguments:
+        given: the iterators.
+    """
     if given:
         raise NotImplementedError(
             "given: this engine lacks 'given', and begins behind no iterators"
@@ -97,7 +134,18 @@ def refuse_given(given: Sequence[Iterator]) -> None:
 
 
 def checked_durability(durability: str | None, default: str) -> str:
-    """Returns ``durability``, or ``default`` for None. Raises ValueError for an unknown one."""
+    """Returns ``durability``, or ``default`` for None.
+
+    Arguments:
+        durability: as in ``Database.append``.
+        default: of the engine.
+
+    Returns:
+        "none", "os" or "disk".
+
+    Raises:
+        ValueError: an unknown durability.
+    """
     if durability is None:
         return default
     if durability not in DURABILITIES:
@@ -106,9 +154,12 @@ def checked_durability(durability: str | None, default: str) -> str:
 
 
 def stored_value(value: object, escapes: bool) -> bytes:
-    """Returns the bytes to store for a value. Raises TypeError unless it is bytes-like.
+    """Returns the bytes to store for a value.
 
     ``escapes``: readers are to see this value, even if it looks like an envelope.
+
+    Raises:
+        TypeError: unless it is bytes-like.
     """
     if isinstance(value, str):
         raise TypeError("value: expected bytes, bytearray or a memoryview, got str")
@@ -119,7 +170,12 @@ def stored_value(value: object, escapes: bool) -> bytes:
 def batch_of(messages: Iterable[Sequence[Any]], serials: Sequence[int] | None = None) -> Batch:
     """Returns a batch of (topic, timestamp, value) messages, with values as they are stored.
 
-    ``serials``: for each message the serial of its commit, for a read that asked for them.
+    Arguments:
+        messages: the messages, as many as fit in memory.
+        serials: for each message the serial of its commit, for a read that asked for them.
+
+    Returns:
+        The batch.
     """
     if serials is None:
         return _core.batch_of_rows(messages)

@@ -267,7 +267,15 @@ class Subscription(Closing):
     async def next_await(self, timeout: float | timedelta | None = None) -> Delivery | None:
         """Returns the next delivery, like ``next``, for asyncio.
 
-        All calls must be of one event loop; RuntimeError otherwise.
+        Arguments:
+            timeout: as in ``next``.
+
+        Returns:
+            The delivery, or None as ``next``.
+
+        Raises:
+            RuntimeError: a call of another event loop came before. What ``next`` raises comes
+                through, too.
         """
         return await self._next_await(timeout_us(timeout))
 
