@@ -38,6 +38,13 @@ class Limits:
         memory_bytes_max: the same, of all tokens together.
         memory_wait_s: seconds that a call waits for memory before it fails.
         client_timeout_s: seconds of silence after which a client counts as gone.
+
+    Example:
+        >>> from topicdb.remote.server.handles import Limits
+        >>> limits = Limits(calls_max=100, token_memory_bytes_max=256 << 20)
+        >>> with topicdb.serve(db, limits=limits) as server:
+        ...     server.port > 0
+        True
     """
 
     calls_max: int = 1_000

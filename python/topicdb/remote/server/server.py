@@ -84,7 +84,7 @@ class Server(Closing):
 
     @property
     def port(self) -> int:
-        """Returns the port at which it listens."""
+        """The port at which it listens."""
         return int(self._flight.port)
 
     def _tidy(self) -> None:
