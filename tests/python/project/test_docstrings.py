@@ -16,26 +16,15 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from public_api import PUBLIC_MODULES, is_of_core, members_of, public_things
 
 import topicdb
 from topicdb.engine import AppendQueue, Engine, ScanCursor
 from topicdb.forward import AsyncSink, PolledSink, Sink
 
-PUBLIC_MODULES = [
-    "topicdb",
-    "topicdb.bridge",
-    "topicdb.engines",
-    "topicdb.forward",
-    "topicdb.jobs",
-    "topicdb.parquet",
-    "topicdb.replay",
-    "topicdb.results",
-    "topicdb.spark",
-]
 CONTRACTS: dict[str, tuple[type, ...]] = {  # by room, what its classes implement
     "engines": (AppendQueue, Engine, ScanCursor),
     "forward": (AsyncSink, PolledSink, Sink),
@@ -142,28 +131,11 @@ def faults_in_stub(name: str) -> Iterator[str]:
             yield f"{name}.{member.name} {fault}"
 
 
-def is_of_core(thing: object) -> bool:
-    name = getattr(thing, "__name__", "")
-    return bool(name) and thing is getattr(topicdb._core, name, None)
-
-
 def parameters_of(function: Any) -> tuple[list[str], bool]:
     """Returns the names of a function's parameters, and whether it returns something."""
     signature = inspect.signature(function)
     names = [name for name in signature.parameters if name not in ("self", "cls")]
     return names, signature.return_annotation not in (None, "None", "NoReturn")
-
-
-def members_of(thing: type) -> Iterator[tuple[str, object]]:
-    """Gives the public members of a class that TopicDB defines, those of its bases included."""
-    seen = set()
-    for base in thing.__mro__:
-        if not base.__module__.startswith("topicdb") or is_of_core(base):
-            continue
-        for name, member in vars(base).items():
-            if not name.startswith("_") and name not in seen:
-                seen.add(name)
-                yield name, member
 
 
 def constructor_of(thing: type) -> Any:
@@ -261,19 +233,6 @@ def faults_of_class(name: str, thing: type) -> Iterator[str]:
             own = inspect.cleandoc(function.__doc__ or "")
             for fault in faults_of_function(own, *parameters_of(function)):
                 yield f"{where} {fault}"
-
-
-def public_things(module: ModuleType) -> Iterator[tuple[str, object]]:
-    """Gives the public classes and functions of a module."""
-    names = getattr(module, "__all__", None) or [
-        name
-        for name, thing in vars(module).items()
-        if not name.startswith("_") and getattr(thing, "__module__", "") == module.__name__
-    ]
-    for name in names:
-        thing = getattr(module, name)
-        if inspect.isclass(thing) or inspect.isroutine(thing):
-            yield f"{module.__name__}.{name}", thing
 
 
 def faults_of(name: str, thing: object) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_docstrings import PUBLIC_MODULES, members_of, public_things
+from public_api import PUBLIC_MODULES, members_of, public_things
 
 import topicdb
 import topicdb.forward
