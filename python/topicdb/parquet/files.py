@@ -29,7 +29,8 @@ from topicdb.cursor.scan import SLICE_BYTES_MAX, Scan, missing_metadata
 from topicdb.cursor.tail import Tail
 from topicdb.engine import Engine
 from topicdb.engines.features import lacks_of
-from topicdb.parquet.results import Exported, Imported
+from topicdb.parquet.results import Exported as Exported
+from topicdb.parquet.results import Imported as Imported
 from topicdb.types import Slice
 
 if TYPE_CHECKING:

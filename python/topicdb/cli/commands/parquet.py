@@ -24,8 +24,7 @@ from topicdb.cli.options import (
     range_of,
 )
 from topicdb.cli.progress import Meter
-from topicdb.parquet.files import import_into, schema_for
-from topicdb.parquet.results import Imported
+from topicdb.parquet.files import Imported, import_into, schema_for
 
 
 def export(
