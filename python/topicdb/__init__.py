@@ -75,6 +75,7 @@ from topicdb.types import (
 
 if TYPE_CHECKING:
     from topicdb.forward.forwarder import Forwarder
+    from topicdb.publisher.publisher import Publisher
     from topicdb.replay.errors import ReplayError
 
 configure()
@@ -85,6 +86,7 @@ topic_matches = _core.topic_matches
 # process of a pipeline imports this package, so ``__getattr__`` imports them on first use.
 _LATER = {
     "Forwarder": "topicdb.forward.forwarder",
+    "Publisher": "topicdb.publisher.publisher",
     "ReplayError": "topicdb.replay.errors",
 }
 _MODULES = ("duckdb", "polars")  # of this package: topicdb.polars.scan
@@ -127,6 +129,7 @@ __all__ = [
     "Problem",
     "Properties",
     "PropertyMessage",
+    "Publisher",
     "Queue",
     "QueueBudget",
     "QueueReceipt",

@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
@@ -182,6 +183,18 @@ class Forwarder:
         if thread is not None:
             thread.join()
         return pump.complete
+
+    def wait_for(self, predicate: Callable[[], bool], timeout: Seconds | None = None) -> bool:
+        """Waits until ``predicate()`` is true, and returns whether it is.
+
+        It is called at once, and after whatever the forwarder does: an item was taken, confirmed or
+        given back, an attempt failed, the state changed. It must not wait itself.
+
+        - ``timeout``: how many seconds to wait; None: for ever.
+
+        >>> forwarder.wait_for(lambda: len(queue) == 0, timeout=10)       # doctest: +SKIP
+        """
+        return self._status.wait_for(predicate, seconds(timeout, "timeout"))
 
     @property
     def health(self) -> Health:

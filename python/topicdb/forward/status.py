@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Literal, TypeAlias
@@ -67,6 +68,7 @@ class Status:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._counts = Metrics()
         self._health = Health("stopped", _now(), None)
 
@@ -84,6 +86,12 @@ class Status:
             since = old.since if state == old.state else _now()
             if since is not old.since or error is not None:
                 self._health = Health(state, since, error or old.error)
+                self._changed.notify_all()
+
+    def wait_for(self, predicate: Callable[[], bool], timeout: float | None) -> bool:
+        """Waits until ``predicate()`` is true; it is called again after each change."""
+        with self._changed:
+            return self._changed.wait_for(predicate, timeout)
 
     def took(self, items: int) -> None:
         self._count(in_flight=items)
@@ -114,6 +122,7 @@ class Status:
             self._counts = replace(
                 counts, **{name: getattr(counts, name) + count for name, count in more.items()}
             )
+            self._changed.notify_all()
 
 
 def _now() -> datetime:

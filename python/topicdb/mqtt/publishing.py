@@ -7,9 +7,10 @@ the broker had the message; brokers then send PUBCOMP, which says that all is we
 from __future__ import annotations
 
 from paho.mqtt.client import Client
-from paho.mqtt.enums import MQTTErrorCode
+from paho.mqtt.enums import MessageState, MQTTErrorCode
 
-_NEEDED = ("_handle_pubrec", "_handle_pubackcomp")
+_NEEDED = ("_handle_pubrec", "_handle_pubackcomp", "_messages_reconnect_reset_out")
+_RELEASED = (MessageState.MQTT_MS_WAIT_FOR_PUBCOMP, MessageState.MQTT_MS_RESEND_PUBREL)
 _REASON_AT = 2  # where the reason code is in a PUBREC, behind the packet identifier; MQTT 5 only
 _FAILURE = 0x80  # reason codes from here on are failures
 
@@ -38,6 +39,10 @@ class PublishingClient(Client):
 
     As with QoS 1, the client forgets a message that the broker has refused: others have its place
     among those that are on their way, and nothing more goes out about it. Not thread-safe.
+
+    If it connects again without a clean start, it never publishes a message anew that the broker
+    has answered with PUBREC, but sends PUBREL. paho-mqtt forgets that when an attempt to connect
+    fails.
     """
 
     def _handle_pubrec(self) -> MQTTErrorCode:
@@ -46,3 +51,10 @@ class PublishingClient(Client):
             # It ends the exchange like a PUBACK, which has the same form and the same codes.
             return self._handle_pubackcomp("PUBACK")
         return super()._handle_pubrec()
+
+    def _messages_reconnect_reset_out(self) -> None:
+        released = [one for one in self._out_messages.values() if one.state in _RELEASED]
+        super()._messages_reconnect_reset_out()
+        if not self._check_clean_session():
+            for message in released:
+                message.state = MessageState.MQTT_MS_RESEND_PUBREL
