@@ -332,7 +332,9 @@ class Publisher:
         def is_over() -> bool:
             nonlocal done
             try:
-                done = cursor_of(self._queue).low_water >= until
+                # After a kill the queue skips numbers, which no message has.
+                cursor = cursor_of(self._queue)
+                done = cursor.low_water >= until or cursor.waiting + cursor.in_flight == 0
             except _core.ClosedError:
                 return True
             return done or self._forwarder.health.state in ("failed", "stopped")
