@@ -111,6 +111,10 @@ bench-replay: ## measure replays to endpoints beside scans, and beside ingest
 bench-bridge: ## measure the MQTT bridge beside mosquitto_sub that writes a file
 	@scripts/setup.sh bench arrow,replay && .venv/bin/python bench/python/bridge_bench.py $(ARGS)
 
+.PHONY: bench-publisher
+bench-publisher: ## measure topicdb.Publisher beside paho-mqtt alone
+	@scripts/setup.sh bench mqtt && .venv/bin/python bench/python/publisher_bench.py $(ARGS)
+
 .PHONY: bench-commit
 bench-commit: ## measure commits, transactions and latencies beside SQLite and RocksDB
 	@scripts/bench_commit.sh $(ARGS)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from topicdb import _core
 from topicdb.arguments.wrong_types import wrong_type
 from topicdb.closing import first_error
+from topicdb.creating import settled_path
 from topicdb.forward.forwarder import Forwarder
 from topicdb.forward.options import OnError, Seconds, finite_seconds
 from topicdb.forward.sink import PermanentError
@@ -147,7 +148,7 @@ class Publisher:
             CorruptionError, StorageError: As of ``Queue.open``.
         """
         check_paho()
-        self.path = None if path is None else Path(path)
+        self.path = None if path is None else Path(settled_path(path))
         self._options = queue_options(self.path, durability, max_bytes, overflow, block_timeout)
         check_pauses(retry_min, retry_max)
         self._close_timeout_s = finite_seconds(close_timeout, "close_timeout")
@@ -175,7 +176,7 @@ class Publisher:
             keepalive=keepalive,
             connect_timeout=connect_timeout,
         )
-        self._closing = threading.Lock()
+        self._closing = threading.RLock()  # a signal handler may close it, too
         self._closed = False
         self._is_done = False
         self._refused_count = 0

@@ -485,3 +485,23 @@ class TestOptions:
             config: dict[str, Any] = {name: "0"}
             with pytest.raises(ValueError, match=name):
                 KafkaSink("localhost", topic="t", **config)
+
+
+def test_wait_for_looks_again_after_each_change(queue: topicdb.Queue) -> None:
+    sink = Held()
+    with Forwarder(queue, sink, stop_timeout=0) as forwarder:
+        assert forwarder.wait_for(lambda: True, timeout=0)
+        assert not forwarder.wait_for(lambda: False, timeout=0.001)
+        queue.append(numbered(1))
+        found: list[bool] = []
+        waiter = threading.Thread(
+            target=lambda: found.append(forwarder.wait_for(lambda: queue.stats().bytes == 0))
+        )
+        waiter.start()
+        wait_until(lambda: len(sink.begun) == 1)
+        assert not found
+        sink.begun[0][1].set_result(None)
+        waiter.join()
+        assert found == [True]
+    with pytest.raises(ValueError, match=r"timeout"):
+        forwarder.wait_for(lambda: True, timeout=-1)

@@ -386,3 +386,16 @@ def test_without_paho_it_says_what_to_install(path: Path) -> None:
     """
     assert "pip install topicdb[mqtt]" in run_child(code, path)
     assert not path.exists()
+
+
+def test_a_relative_path_stays_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with topicdb.Publisher("out.q", AWAY, close_timeout=0) as publisher:
+        monkeypatch.chdir(tmp_path / "other")
+        assert len(publisher.refused) == 0
+        assert publisher.path == tmp_path / "out.q"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "out.q", "out.q.refused"]
+    assert not list((tmp_path / "other").iterdir())

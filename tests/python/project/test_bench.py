@@ -229,6 +229,18 @@ def test_a_bridge_stores_what_a_file_has(tmp_path: Path) -> None:
     assert len(document["digests"]) == 4 and len(set(document["digests"].values())) == 1
 
 
+@pytest.mark.skipif(
+    MOSQUITTO is None or shutil.which("mosquitto_sub") is None,
+    reason="mosquitto and mosquitto-clients are not installed",
+)
+def test_a_publisher_delivers_what_paho_does(tmp_path: Path) -> None:
+    """The benchmark itself fails if a side does not deliver each message once, in order."""
+    document = small_run(tmp_path, "publisher_bench.py")
+    assert {row["bytes"] for row in document["results"]} == {100, 1_000, 10_000}
+    assert len(document["results"]) == 15
+    assert all(row["messages_s"] > 0 for row in document["results"])
+
+
 def spark_bench(place: Path, parts: str) -> dict[str, Any]:
     """Runs parts of the Spark benchmark at its small size, and returns what it has measured.
 
