@@ -268,9 +268,33 @@ class Batch:
     def __iter__(self) -> _Iterator[Message]: ...
     def to_list(self) -> list[Message]:
         """Returns the messages as a list."""
-    def to_pylist(self, *, values: Values = "bytes") -> list[dict[str, Any]]: ...
-    def to_pandas(self, *, values: Values = "bytes") -> pd.DataFrame: ...
-    def to_polars(self, *, values: Values = "bytes") -> pl.DataFrame: ...
+    def to_pylist(self, *, values: Values = "bytes") -> list[dict[str, Any]]:
+        """Returns the messages as a list of dicts.
+
+        Arguments:
+            values: as of ``Scan.to_pylist``.
+
+        Returns:
+            A dict for each message, by the names of the columns.
+        """
+    def to_pandas(self, *, values: Values = "bytes") -> pd.DataFrame:
+        """Returns the messages as a DataFrame of pandas.
+
+        Arguments:
+            values: as of ``Scan.to_pandas``.
+
+        Returns:
+            A row for each message.
+        """
+    def to_polars(self, *, values: Values = "bytes") -> pl.DataFrame:
+        """Returns the messages as a DataFrame of polars.
+
+        Arguments:
+            values: as of ``Scan.to_polars``.
+
+        Returns:
+            A row for each message.
+        """
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_array__(
         self, requested_schema: object | None = None

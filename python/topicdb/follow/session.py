@@ -47,10 +47,8 @@ class Session(Named):
     ``Database.session`` of this client) ``poll`` first gives, with ``dup``, exactly the packets
     that were not acknowledged, under the same packet ids. ``releases`` then has the ids whose
     PUBREL you send again. A message that several filters match comes once, with the greatest QoS.
-
-    While nobody is connected, a session costs a record on disk. One thread at a time may call
-    ``poll``; others may meanwhile answer, subscribe and close. Methods raise ClosedError once it is
-    closed.
+    While nobody is connected, it costs a record on disk. One thread at a time may call ``poll``;
+    others may meanwhile answer, subscribe and close. Once closed, methods raise ClosedError.
     """
 
     _shown = ("filters", "in_flight", "expired", "closed")

@@ -187,12 +187,17 @@ class Forwarder:
     def wait_for(self, predicate: Callable[[], bool], timeout: Seconds | None = None) -> bool:
         """Waits until ``predicate()`` is true, and returns whether it is.
 
-        It is called at once, and after whatever the forwarder does: an item was taken, confirmed or
-        given back, an attempt failed, the state changed. It must not wait itself.
+        Arguments:
+            predicate: a function that returns whether the wait is over. It is called at once, and
+                after whatever the forwarder does: an item was taken, confirmed or given back, an
+                attempt failed, the state changed. It must not wait itself.
+            timeout: how many seconds to wait; None: for ever.
 
-        - ``timeout``: how many seconds to wait; None: for ever.
+        Returns:
+            What ``predicate`` has returned last.
 
-        >>> forwarder.wait_for(lambda: len(queue) == 0, timeout=10)       # doctest: +SKIP
+        Example:
+            >>> forwarder.wait_for(lambda: len(queue) == 0, timeout=10)       # doctest: +SKIP
         """
         return self._status.wait_for(predicate, seconds(timeout, "timeout"))
 

@@ -1,4 +1,4 @@
-"""What a publisher asks of its queue: options, checks, and how much is pending."""
+"""What a publisher asks of its queue: options and checks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from topicdb import _core
 from topicdb.arguments.wrong_types import wrong_type
 from topicdb.forward.options import Options, Seconds, finite_seconds, seconds
 from topicdb.publisher.messages import Outgoing
-from topicdb.publisher.stats import Pending
-from topicdb.queue.consumer import DEFAULT_CURSOR
 from topicdb.queue.queue import Queue
-from topicdb.queue.records import CursorStats
 
 Durability: TypeAlias = Literal["disk", "os", "memory"]
 Overflow: TypeAlias = Literal["raise", "block", "drop_oldest"]
@@ -101,14 +98,3 @@ def check_items(queue: Queue) -> None:
             f"queue {queue.path} has items that are no messages of a publisher; give the publisher "
             "a directory of its own"
         ) from None
-
-
-def cursor_of(queue: Queue) -> CursorStats:
-    """Returns how far the publisher's cursor is. Raises ClosedError and ForkedError."""
-    return queue.stats().cursors[DEFAULT_CURSOR]
-
-
-def pending_of(queue: Queue) -> Pending:
-    """Returns what is not acknowledged. Raises ClosedError and ForkedError."""
-    cursor = cursor_of(queue)
-    return Pending(cursor.waiting + cursor.in_flight, cursor.bytes)

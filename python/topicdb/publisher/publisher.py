@@ -35,13 +35,11 @@ from topicdb.publisher.options import (
     check_paho,
     check_pauses,
     checked_callback,
-    cursor_of,
-    pending_of,
     queue_options,
 )
 from topicdb.publisher.refused import Refused
 from topicdb.publisher.sink import PublisherSink
-from topicdb.publisher.stats import Pending, PublisherStats
+from topicdb.publisher.stats import Pending, PublisherStats, cursor_of, pending_of, stats_of
 from topicdb.queue.queue import Queue
 from topicdb.queue.records import Drop, QueueReceipt
 
@@ -117,9 +115,11 @@ class Publisher:
                 payload goes through it. None: payloads are bytes or text.
             expiry: How long messages live that name no ``expiry``: seconds, a timedelta, or text
                 such as ``"1h"``. Messages that have expired are not sent.
-            username, password: The login, unless the URL has it.
+            username: The name for the login, unless the URL has it.
+            password: The password for the login, unless the URL has it.
             ca: A file with the certificates to trust, in PEM; None: those of the system.
-            cert, key: Files with the certificate and the key of this client, in PEM.
+            cert: A file with the certificate of this client, in PEM.
+            key: A file with the key of that certificate, in PEM.
             tls: A context of your own instead of ``ca``, ``cert`` and ``key``.
             client_id: The client id; None: a random one. Two clients with the same id end each
                 other's connections.
@@ -131,8 +131,9 @@ class Publisher:
                 (topic, payload, qos, retain); see ``Will``.
             in_flight_max: How many messages may be on their way, 1 to 10,000; fewer if the broker
                 says so.
-            retry_min, retry_max: The pause after a failed attempt, in seconds. It begins with the
-                first, and doubles with each further failure in a row up to the second.
+            retry_min: The pause after a failed attempt, in seconds. It doubles with each further
+                failure in a row.
+            retry_max: The longest such pause, in seconds.
             refuse_after: For how many seconds a message is sent again that the broker refuses for a
                 reason that may pass, such as an exceeded quota. Then it goes to ``refused``.
             close_timeout: How many seconds ``close`` and the end of ``with`` wait for the broker.
@@ -253,6 +254,17 @@ class Publisher:
         """Takes a message like ``publish``, for asyncio: the event loop goes on meanwhile.
 
         A task that is cancelled does not take its message back.
+
+        Arguments:
+            topic: as of ``publish``.
+            payload: as of ``publish``.
+            qos: as of ``publish``.
+            retain: as of ``publish``.
+            expiry: as of ``publish``.
+            properties: as of ``publish``.
+
+        Returns:
+            The number of the message, and the durability that was reached.
         """
         item = self._packer.item(topic, payload, qos, retain, expiry, properties)
         self._check_open()
@@ -271,8 +283,11 @@ class Publisher:
         """Takes many messages at once: all of them or none. It is faster than many ``publish``.
 
         Arguments:
-            messages: Pairs of topic and payload. The other arguments are those of ``publish``, and
-                hold for each of them.
+            messages: Pairs of topic and payload.
+            qos: as of ``publish``, for each of them; so are the other arguments.
+            retain: as of ``publish``.
+            expiry: as of ``publish``.
+            properties: as of ``publish``.
 
         Returns:
             The numbers of the messages, and the durability that was reached.
@@ -375,28 +390,12 @@ class Publisher:
 
     def stats(self) -> PublisherStats:
         """Returns how the publisher stands. After ``close`` nothing counts as pending."""
-        health, metrics, counts = (
-            self._forwarder.health,
-            self._forwarder.metrics(),
-            self._sink.counts,
-        )
-        cursor = None if self._closed else cursor_of(self._queue)
-        pending = Pending(0, 0) if self._closed else pending_of(self._queue)
-        return PublisherStats(
-            state=health.state,
-            since=health.since,
-            connected=self._sink.connected,
-            error=health.error,
-            pending_items=pending.items,
-            pending_bytes=pending.bytes,
-            acknowledged=counts.acknowledged,
+        return stats_of(
+            None if self._closed else self._queue,
+            self._forwarder,
+            self._sink,
             refused=self._refused_count,
             refused_waiting=self._refused.count,
-            expired=counts.expired,
-            dropped_items=0 if cursor is None else sum(cursor.dropped_items.values()),
-            dropped_bytes=0 if cursor is None else sum(cursor.dropped_bytes.values()),
-            connections=counts.connections,
-            failures=metrics.failures,
         )
 
     @property

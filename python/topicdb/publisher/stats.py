@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from topicdb.forward.forwarder import Forwarder
 from topicdb.forward.status import State
+from topicdb.publisher.sink import PublisherSink
+from topicdb.queue.consumer import DEFAULT_CURSOR
+from topicdb.queue.queue import Queue
+from topicdb.queue.records import CursorStats
 
 
 class Pending(NamedTuple):
@@ -59,3 +64,44 @@ class PublisherStats:
     dropped_bytes: int
     connections: int
     failures: int
+
+
+def cursor_of(queue: Queue) -> CursorStats:
+    """Returns how far the publisher's cursor is. Raises ClosedError and ForkedError."""
+    return queue.stats().cursors[DEFAULT_CURSOR]
+
+
+def pending_of(queue: Queue) -> Pending:
+    """Returns what is not acknowledged. Raises ClosedError and ForkedError."""
+    cursor = cursor_of(queue)
+    return Pending(cursor.waiting + cursor.in_flight, cursor.bytes)
+
+
+def stats_of(
+    queue: Queue | None,
+    forwarder: Forwarder,
+    sink: PublisherSink,
+    *,
+    refused: int,
+    refused_waiting: int,
+) -> PublisherStats:
+    """Returns how a publisher stands that consists of these. ``queue``: None once it is closed."""
+    health, metrics, counts = forwarder.health, forwarder.metrics(), sink.counts
+    cursor = None if queue is None else cursor_of(queue)
+    pending = Pending(0, 0) if queue is None else pending_of(queue)
+    return PublisherStats(
+        state=health.state,
+        since=health.since,
+        connected=sink.connected,
+        error=health.error,
+        pending_items=pending.items,
+        pending_bytes=pending.bytes,
+        acknowledged=counts.acknowledged,
+        refused=refused,
+        refused_waiting=refused_waiting,
+        expired=counts.expired,
+        dropped_items=0 if cursor is None else sum(cursor.dropped_items.values()),
+        dropped_bytes=0 if cursor is None else sum(cursor.dropped_bytes.values()),
+        connections=counts.connections,
+        failures=metrics.failures,
+    )
