@@ -38,10 +38,8 @@ from topicdb.cli.options import (
     TzOption,
     creating,
     opened_to_read,
-    optional_time_of,
-    range_of,
-    zone_of,
 )
+from topicdb.cli.times import optional_time, range_of
 
 app = typer.Typer(
     cls=ErrorGroup,
@@ -174,8 +172,6 @@ def ingest(
         template = TopicTemplate(topic)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--topic") from None
-    if tz is not None:
-        zone_of(tz)  # here, so that no line of the input is blamed for a mistake in it
     if key is not None and shard_by is ShardBy.TOPIC:
         raise typer.BadParameter("--key goes with --shard-by key")
     mapping = Mapping(template, timestamp, time_unit, value, encoding, tz, key)
@@ -276,8 +272,8 @@ def last(
     _check_form(properties=properties, raw=raw)
     options = {"properties": properties, "raw": raw, "partial": partial}
     with opened_to_read(path, partial=partial) as database:
-        since = optional_time_of(start, "--start", tz)
-        when = optional_time_of(at, "--at", tz)
+        since = optional_time(start, "--start", tz)
+        when = optional_time(at, "--at", tz)
         if when is None:
             found = database.last(filter, start=since, **options)
         else:

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone, tzinfo
 from enum import Enum
 from typing import Annotated, Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
 import topicdb
-from topicdb.arguments.times import TimeLike, naive_of, time_of_text
-from topicdb.cli.errors import UserError
+from topicdb.cli import times
 
 PathArgument = Annotated[str, typer.Argument(help="Directory of the database.")]
 FilterArgument = Annotated[str, typer.Argument(help="Topic filter, such as 'metrics/+/cpu'.")]
-TIME = "ISO 8601 with a zone, microseconds since 1970, or relative: -24h."
-StartOption = Annotated[str | None, typer.Option(help=f"First timestamp. {TIME}")]
-EndOption = Annotated[str | None, typer.Option(help=f"Timestamp to stop before. {TIME}")]
+TIME = f"A time is {times.EXAMPLES}."
+StartOption = Annotated[
+    str | None,
+    typer.Option("--start", metavar="TIME", help=f"Begin with messages of this time. {TIME}"),
+]
+EndOption = Annotated[
+    str | None,
+    typer.Option("--end", metavar="TIME", help=f"Stop before messages of this time. {TIME}"),
+]
+
+
+def _show_in(name: str | None) -> str | None:
+    times.show_in(name)
+    return name
+
+
 TzOption = Annotated[
     str | None,
     typer.Option(
-        "--tz", metavar="ZONE", help="Zone of times that have none: Europe/Berlin, UTC, or local."
+        "--tz",
+        metavar="ZONE",
+        callback=_show_in,
+        help="Read and show times in this zone: Europe/Berlin, UTC or local. By default local, the "
+        "zone of this machine.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -71,68 +85,6 @@ def creating(
         "shard_by": None if shard_by is None else shard_by.value,
         "structures": structure or None,
     }
-
-
-def time_of(text: str, what: str, zone: str | None = None) -> TimeLike:
-    """Returns the time that ``text``, the value of the option ``what``, stands for.
-
-    ``zone`` is that of --tz; it is for times without a zone. Raises ValueError for such a time
-    without ``zone``, and for a number that is hardly meant to be microseconds. Text that is no time
-    is returned as it is: ``topicdb.arguments.times`` refuses it.
-    """
-    naive = naive_of(text)
-    if naive is None:
-        return time_of_text(text, what=what)
-    if zone is None:
-        raise ValueError(
-            f"{what}: {text!r} has no time zone; end it with Z or +02:00, or say with --tz which "
-            "it is in: --tz UTC, --tz Europe/Berlin, --tz local"
-        )
-    return in_zone(naive, zone)
-
-
-def optional_time_of(text: str | None, what: str, zone: str | None = None) -> TimeLike | None:
-    """Returns ``time_of`` of the text, or None for None."""
-    return None if text is None else time_of(text, what, zone)
-
-
-def range_of(start: str | None, end: str | None, zone: str | None) -> dict[str, Any]:
-    """Returns the arguments ``start`` and ``end`` as the API takes them."""
-    return {
-        "start": optional_time_of(start, "--start", zone),
-        "end": optional_time_of(end, "--end", zone),
-    }
-
-
-def in_zone(naive: datetime, zone: str) -> datetime:
-    """Returns a time without a zone as one of the zone that --tz names.
-
-    Raises ValueError for a time that Python cannot say in UTC.
-    """
-    found = zone_of(zone)
-    try:
-        return naive.astimezone() if found is None else naive.replace(tzinfo=found)
-    except (OverflowError, ValueError):  # only that of this machine makes the time in UTC here
-        when = naive.isoformat()
-        raise ValueError(f"{when} in zone {zone} is outside of the years 1 to 9999") from None
-
-
-def zone_of(name: str) -> tzinfo | None:
-    """Returns the zone that --tz names; None is that of this machine.
-
-    Raises UserError if there is no such zone.
-    """
-    if name == "local":
-        return None
-    if name.upper() in ("UTC", "Z"):
-        return timezone.utc
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise UserError(
-            f"--tz: there is no time zone {name!r}; write UTC, local, or a name such as "
-            "Europe/Berlin"
-        ) from None
 
 
 class DurabilityChoice(str, Enum):

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta, timezone
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import topicdb
 from topicdb.cli.errors import UserError
 from topicdb.cli.progress import Meter
+from topicdb.cli.times import time_text
 from topicdb.cursor.scan import BATCH_BYTES_MAX, BATCH_ROWS, missing_metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _VALUE_CHARACTERS_MAX = 200
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _PARQUET_ROWS = 100_000
 _PARQUET_BYTES = 16 << 20
 
@@ -33,15 +32,6 @@ class Order(str, Enum):
     STREAM = "stream"
     TIME = "time"
     NONE = "none"
-
-
-def time_text(timestamp: int) -> str:
-    """Returns a timestamp in ISO 8601, UTC, with microseconds; after the year 9999 the number."""
-    try:
-        moment = _EPOCH + timedelta(microseconds=timestamp)
-    except OverflowError:
-        return str(timestamp)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def printable(text: str) -> str:

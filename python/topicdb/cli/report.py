@@ -15,7 +15,8 @@ from rich.tree import Tree
 
 import topicdb
 from topicdb.arguments.times import duration_us
-from topicdb.cli.output import printable, time_text
+from topicdb.cli.output import printable
+from topicdb.cli.times import time_text
 from topicdb.jobs import Applied
 from topicdb.lifecycle.retention import Retention
 from topicdb.queue.files import QueueInfo

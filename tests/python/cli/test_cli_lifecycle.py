@@ -309,8 +309,7 @@ class TestTrim:
         assert [m.timestamp for m in stored(path, "alarm/#")] == [T0 + 2]
         assert "would go" in output_of("trim", path, "--older-than", "2023-11-14T22:13:20Z")
         text = output_of("trim", path, "--older-than", "2023-11-14T23:13:20", "--tz", "Etc/GMT-1")
-        assert "from before 2023-11-14T22:13:20.000000Z would go" in text
-        assert "--tz" in error_of("trim", path, "--older-than", "2023-11-14")
+        assert "from before 2023-11-14T23:13:20.000000+01:00 would go" in text
         assert "a#" in error_of("trim", path, "--older-than", "1d", "--filter", "a#")
 
     def test_without_an_age(self, path: Path) -> None:

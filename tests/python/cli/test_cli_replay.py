@@ -175,7 +175,7 @@ def test_wrong_usage(path: Path, words: list[str], told: str) -> None:
     ("words", "told"),
     [
         (["a/#/b"], "a/#/b"),
-        (["--start", "soon"], "start: 'soon' is no time"),
+        (["--start", "soon"], "--start: 'soon' is no time"),
         (["--username", "me", "--password-file", "/none/such"], "/none/such"),
         (["--tls", "--ca", "/none/such"], "/none/such"),
     ],

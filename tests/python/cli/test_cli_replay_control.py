@@ -160,8 +160,7 @@ def test_a_database_that_is_not_there(tmp_path: Path) -> None:
 def test_bad_options(path: Path) -> None:
     for words, told in (
         (["start", path, "orders", "--rate", "fast"], "rate"),
-        (["start", path, "orders", "--start", "yesterday"], "is no time"),
-        (["start", path, "orders", "--start", "2026-01-31T14:02:00"], "--tz"),
+        (["start", path, "orders", "--start", "soon"], "is no time"),
         (["start", path, "orders", "--stall-timeout", "long"], "stall_timeout"),
         (["rate", path, "orders", "fast"], "rate"),
         (["subscribe", path, "orders", "a/#/b"], "a/#/b"),

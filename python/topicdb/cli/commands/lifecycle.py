@@ -19,12 +19,13 @@ from rich.table import Table
 
 import topicdb
 from topicdb import _core
-from topicdb.arguments.times import duration_us
+from topicdb.arguments.times import duration_us, is_duration
 from topicdb.cli.confirming import YesOption, can_ask, confirm
 from topicdb.cli.errors import UserError
-from topicdb.cli.options import TIME, JsonOption, PathArgument, TzOption, time_of
-from topicdb.cli.output import printable, time_text
+from topicdb.cli.options import TIME, JsonOption, PathArgument, TzOption
+from topicdb.cli.output import printable
 from topicdb.cli.report import age_text, console, facts_table, table, time_or_dash
+from topicdb.cli.times import parse_time, time_text
 from topicdb.lifecycle import planning
 from topicdb.lifecycle.retention import (
     Forecast,
@@ -175,7 +176,8 @@ def trim(
     Without --yes the command says what would go, and asks. Where nobody can be asked, it only says
     that.
     """
-    before = time_of(older_than, "--older-than", tz)
+    what = "--older-than"
+    before = older_than if is_duration(older_than) else parse_time(older_than, what, tz)
     with writing(path) as database:
         trimmed = database.trim(before, filter, dry_run=not yes)
         if not yes and not as_json:

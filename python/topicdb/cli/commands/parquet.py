@@ -21,9 +21,9 @@ from topicdb.cli.options import (
     TzOption,
     creating,
     opened_to_read,
-    range_of,
 )
 from topicdb.cli.progress import Meter
+from topicdb.cli.times import range_of
 from topicdb.parquet.files import Imported, import_into, schema_for
 
 

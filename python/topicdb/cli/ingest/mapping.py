@@ -13,10 +13,10 @@ from enum import Enum
 from typing import Any
 
 from topicdb import _core
-from topicdb.arguments.times import TIMESTAMP_MAX, check_plausible, naive_of, time_us
+from topicdb.arguments.times import TIMESTAMP_MAX, check_plausible, time_us
 from topicdb.cli.errors import UserError
 from topicdb.cli.ingest.records import Fields
-from topicdb.cli.options import time_of
+from topicdb.cli.times import stored_time
 
 WHOLE_ROW = "*"
 TIMESTAMP_COLUMN = "timestamp"
@@ -176,8 +176,8 @@ def timestamp_us(
     else:
         number = _number(value, what)
         if number is None:
-            naive = naive_of(value)
-            return time_us(value if naive is None else time_of(value, what, zone), what=what)
+            moment = stored_time(value, what, zone)
+            return time_us(value if moment is None else moment, what=what)
         result = int(number * _MICROSECONDS[unit or TimeUnit.MICROSECONDS])
     if unit is None and result <= TIMESTAMP_MAX:
         _check_unit(result, what)

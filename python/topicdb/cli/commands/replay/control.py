@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from topicdb import replay
-from topicdb.arguments.times import time_us
 from topicdb.cli.commands.replay.target import (
     RATE,
     CaOption,
@@ -22,8 +21,9 @@ from topicdb.cli.commands.replay.target import (
     TokenFileOption,
 )
 from topicdb.cli.confirming import YesOption, confirm
-from topicdb.cli.options import TIME, JsonOption, TzOption, optional_time_of, time_of
-from topicdb.cli.output import printable, time_text
+from topicdb.cli.options import TIME, JsonOption, TzOption
+from topicdb.cli.output import printable
+from topicdb.cli.times import optional_time, parse_time, time_text
 from topicdb.replay.pacing import parse_rate
 
 DEFAULT_LOG = "default"
@@ -64,7 +64,7 @@ def start(
     with Target(target, log, token_file, ca).opened() as opened:
         opened.endpoint(endpoint).replay(
             begin,
-            end=optional_time_of(end, "--end", tz),
+            end=optional_time(end, "--end", tz),
             rate=None if rate == "max" else rate,
             on_early="clamp" if clamp else "fail",
             stall_timeout=None if stall_timeout == "never" else stall_timeout,
@@ -156,7 +156,7 @@ def trim(
 
     The command says what would go, and asks.
     """
-    before_us = time_us(time_of(before, "--before", tz), what="--before")
+    before_us = parse_time(before, "--before", tz)
     with Target(target, log, token_file, ca).opened() as opened:
         size = opened.info()["bytes"]
         confirm(
@@ -299,7 +299,7 @@ def _start_of(text: str, tz: str | None) -> Any:
     try:
         return replay.MessageId.parse(text)
     except ValueError:
-        return time_of(text, "START", tz)
+        return parse_time(text, "START", tz)
 
 
 def _print_progress(endpoint: replay.Endpoint) -> None:

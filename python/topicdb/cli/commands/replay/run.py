@@ -31,10 +31,9 @@ from topicdb.cli.options import (
     PathArgument,
     StartOption,
     TzOption,
-    range_of,
 )
-from topicdb.cli.output import time_text
 from topicdb.cli.stopping import Stopping, stopped_by_signals
+from topicdb.cli.times import range_of, time_text
 from topicdb.replay.broker.broker import GIVE_UP_AFTER_S, BrokerReplay
 from topicdb.replay.broker.progress import Progress
 from topicdb.replay.broker.remap import Remap

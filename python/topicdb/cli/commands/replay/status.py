@@ -9,8 +9,8 @@ import typer
 
 import topicdb
 from topicdb.cli.options import JsonOption, PathArgument
-from topicdb.cli.output import time_text
 from topicdb.cli.stopping import stopped_by_signals
+from topicdb.cli.times import time_text
 from topicdb.replay.log.status import LogStatus, LogStatuses, to_json
 
 _REPORT_S = 1.0
