@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 import topicdb
+from topicdb.cli.mistakes import explain_usage, unknown_command
 
 EXIT_ERROR = 1
 EXIT_LOCKED = 3
@@ -37,14 +40,44 @@ def message_of(error: BaseException) -> str:
     return "; ".join(text.splitlines()) or type(error).__name__
 
 
-class ErrorGroup(TyperGroup):
+class Group(TyperGroup):
+    """A group of commands, which says what to type instead of a mistyped one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Returns the command that the first of the arguments names, with its name and the rest."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            ctx.fail(unknown_command(name, self.list_commands(ctx), ctx.command_path))
+        return super().resolve_command(ctx, args)
+
+
+class DefaultGroup(Group):
+    """A group with a command ``list``, which runs if no command is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Takes the options of the group out of the arguments; puts ``list`` in if it is meant."""
+        known = self.list_commands(ctx)
+        if args and args[0] not in (*known, "-h", "--help"):
+            is_path = os.sep in args[0] or args[0].startswith("-") or os.path.exists(args[0])
+            if is_path or not difflib.get_close_matches(args[0], known, n=1):
+                args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+class ErrorGroup(Group):
     """The group of all commands, which reports their errors."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Takes the options before the command out of the arguments."""
+        with _explained():
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the chosen command; raises ``typer.Exit`` with the exit code of an error."""
         debug = bool(ctx.params.get("debug"))
         try:
-            result = super().invoke(ctx)
+            with _explained():
+                result = super().invoke(ctx)
             sys.stdout.flush()  # so that a closed pipe is noticed here, not at exit
             return result
         except BrokenPipeError:
@@ -59,6 +92,17 @@ class ErrorGroup(TyperGroup):
         except (topicdb.Error, UserError, OSError, ValueError, ModuleNotFoundError) as error:
             _report(f"error: {message_of(error)}", debug)
             raise typer.Exit(EXIT_ERROR) from None
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Lets usage errors in the block say what to type instead."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message") and hasattr(error, "ctx"):  # a usage error of click
+            explain_usage(error)
+        raise
 
 
 def _report(text: str, debug: bool) -> None:

@@ -2,17 +2,69 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
-import topicdb
 from topicdb.cli import times
+from topicdb.cli.output import Format
 
-PathArgument = Annotated[str, typer.Argument(help="Directory of the database.")]
-FilterArgument = Annotated[str, typer.Argument(help="Topic filter, such as 'metrics/+/cpu'.")]
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
+
+
+def _directory(path: str) -> str:
+    if "://" in path:
+        raise typer.BadParameter(
+            f"{path} is a URL, and this command works only where the database is: run it on that "
+            "machine with the directory",
+            param_hint="PATH",
+        )
+    return path
+
+
+PathArgument = Annotated[
+    str, typer.Argument(metavar="PATH", callback=_directory, help="Directory of the database.")
+]
+
+
+def _no_time(filter: str | list[str] | None) -> str | list[str] | None:
+    """Refuses a filter that is the second half of a time without quotes."""
+    for one in [filter] if isinstance(filter, str) else filter or ():
+        if _CLOCK.fullmatch(one):
+            raise typer.BadParameter(
+                f"{one!r} is a time and no topic filter; put a time with a space in quotes: "
+                f"'yesterday {one}'",
+                param_hint="FILTER",
+            )
+    return filter
+
+
+FilterArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILTER",
+        callback=_no_time,
+        help="Topic filter, such as 'metrics/+/cpu', in quotes.",
+    ),
+]
+FiltersArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILTER",
+        callback=_no_time,
+        help="Topic filters, such as 'metrics/+/cpu', in quotes. By default '#', every topic that "
+        "does not begin with $.",
+    ),
+]
 TIME = f"A time is {times.EXAMPLES}."
+FiltersOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter", metavar="FILTER", help="Topic filter. You may repeat it. By default '#'."
+    ),
+]
 StartOption = Annotated[
     str | None,
     typer.Option("--start", metavar="TIME", help=f"Begin with messages of this time. {TIME}"),
@@ -38,20 +90,34 @@ TzOption = Annotated[
         "zone of this machine.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object instead of text for people.")
+]
+FormatOption = Annotated[
+    Format,
+    typer.Option(
+        "--format",
+        help="text: a line for each message; pretty: the same with JSON values indented; json: "
+        "JSON lines, with values that are not UTF-8 as base64; hex: every byte of the value; csv: "
+        "time, topic, value and encoding.",
+    ),
+]
+JsonLinesOption = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
 PropertiesOption = Annotated[
     bool,
-    typer.Option("--properties", help="With the MQTT properties that a bridge has stored."),
+    typer.Option("--properties", help="Show the MQTT properties, too, that a bridge has stored."),
 ]
 RawOption = Annotated[
     bool,
-    typer.Option("--raw", help="Values as they are stored, with their properties in them."),
+    typer.Option("--raw", help="Show values as they are stored, with their properties in them."),
 ]
 PartialOption = Annotated[
     bool,
-    typer.Option("--partial", help="Leave out shards that are damaged or gone; stderr says which."),
+    typer.Option("--partial", help="Leave out shards that are damaged or gone. stderr says which."),
 ]
-ShardsOption = Annotated[int | None, typer.Option(help="Shards of a new database (else 1).")]
+ShardsOption = Annotated[
+    int | None, typer.Option(help="How many shards a new database has. By default 1.")
+]
 
 
 class ShardBy(str, Enum):
@@ -63,17 +129,17 @@ class ShardBy(str, Enum):
 
 ShardByOption = Annotated[
     ShardBy | None,
-    typer.Option(help="What decides the shard of a message in a new database (else topic)."),
+    typer.Option(
+        help="What decides the shard of a message in a new database. By default its topic."
+    ),
 ]
 StructureOption = Annotated[
     list[str] | None,
-    typer.Option(help="Structure hint of a new database: 'metrics/+/cpu/#'. May be repeated."),
+    typer.Option(
+        metavar="HINT",
+        help="Structure hint of a new database, such as 'metrics/+/cpu/#'. You may repeat it.",
+    ),
 ]
-
-
-def opened_to_read(path: str, *, partial: bool) -> topicdb.Database:
-    """Opens a database to read; with ``partial``, without shards that are damaged or gone."""
-    return topicdb.open(path, mode="r", on_damage="skip" if partial else "raise")
 
 
 def creating(

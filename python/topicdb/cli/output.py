@@ -1,12 +1,14 @@
-"""Writes messages as lines for people, as JSON lines, or to a Parquet file."""
+"""Writes messages as lines of text, JSON or CSV, or to a Parquet file."""
 
 from __future__ import annotations
 
 import base64
+import csv
+import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _VALUE_CHARACTERS_MAX = 200
+_PRETTY_BYTES_MAX = 64 << 10
 _PARQUET_ROWS = 100_000
 _PARQUET_BYTES = 16 << 20
 
@@ -47,15 +50,23 @@ def printable(text: str) -> str:
 
 
 def value_text(value: bytes) -> str:
-    """Returns a value for people: its text if it is UTF-8, else ``0x`` and hex; cuts long ones."""
+    """Returns a value for people: its text if it is UTF-8, else ``0x``, hex and its length.
+
+    Long values are cut, and have their length behind them, too.
+    """
     cut = value[: 4 * _VALUE_CHARACTERS_MAX]
+    is_text = True
     try:
         text = printable(value.decode() if len(cut) == len(value) else _decode_start(cut))
     except UnicodeDecodeError:
-        text = f"0x{cut.hex()}"
+        text, is_text = f"0x{cut.hex()}", False
     if len(cut) == len(value) and len(text) <= _VALUE_CHARACTERS_MAX:
-        return text
-    return f"{text[:_VALUE_CHARACTERS_MAX]}… ({len(value):,} bytes)"
+        return text if is_text else f"{text} ({_size(value)})"
+    return f"{text[:_VALUE_CHARACTERS_MAX]}… ({_size(value)})"
+
+
+def _size(value: bytes) -> str:
+    return f"{len(value):,} byte{'' if len(value) == 1 else 's'}"
 
 
 def _decode_start(cut: bytes) -> str:
@@ -84,6 +95,70 @@ def _properties_text(properties: topicdb.Properties) -> str:
         elif name != "user_properties":
             parts.append(f"{name}={value!r}")
     return " ".join(parts)
+
+
+def pretty_text(message: topicdb.Message) -> str:
+    """Returns what ``human_line`` does, with a JSON value indented on lines of its own."""
+    value = message[2]
+    if len(value) > _PRETTY_BYTES_MAX or value[:1] not in (b"{", b"["):
+        return human_line(message)
+    try:
+        lines = json.dumps(json.loads(value), ensure_ascii=False, indent=2).splitlines()
+    except (ValueError, RecursionError):
+        return human_line(message)
+    head = human_line(message._replace(value=b"")).rstrip()
+    return "\n".join((head, *(f"  {printable(line)}" for line in lines)))
+
+
+def hex_line(message: topicdb.Message) -> str:
+    """Returns ``time  topic  value`` with every byte of the value in hex, and its length."""
+    topic, timestamp, value = message[:3]
+    return f"{time_text(timestamp)}  {printable(topic)}  {value.hex()} ({_size(value)})"
+
+
+def csv_line(message: topicdb.Message) -> str:
+    """Returns a CSV row of time, topic, value and encoding, which is base64 or nothing.
+
+    ``topicdb ingest --value value --encoding encoding`` reads such rows.
+    """
+    topic, timestamp, value = message[:3]
+    fields = json_fields("value", value)
+    return _csv_row(time_text(timestamp), topic, fields["value"], fields.get("encoding", ""))
+
+
+def _csv_row(*cells: str) -> str:
+    row = io.StringIO()
+    csv.writer(row, lineterminator="").writerow(cells)
+    return row.getvalue()
+
+
+class Format(str, Enum):
+    """How messages are shown."""
+
+    TEXT = "text"
+    PRETTY = "pretty"
+    JSON = "json"
+    HEX = "hex"
+    CSV = "csv"
+
+
+_HEADS = {Format.CSV: "timestamp,topic,value,encoding\n"}
+
+
+class Lines:
+    """Writes messages to stdout in one format, in UTF-8 whatever the locale is."""
+
+    def __init__(self, format: Format) -> None:
+        self._line = _LINES[format]
+        self._head = _HEADS.get(format, "")
+
+    def write(self, messages: Iterable[topicdb.Message]) -> None:
+        """Writes the messages, behind the head of the format if they are the first."""
+        output = sys.stdout.buffer
+        text = self._head + "".join(f"{self._line(message)}\n" for message in messages)
+        self._head = ""
+        output.write(text.encode())
+        output.flush()
 
 
 def json_line(message: topicdb.Message) -> str:
@@ -119,15 +194,26 @@ def json_fields(name: str, value: bytes) -> dict[str, str]:
         return {name: base64.b64encode(value).decode("ascii"), "encoding": "base64"}
 
 
-def write_lines(
-    scan: topicdb.Scan, line: Callable[[topicdb.Message], str], limit: int | None
-) -> None:
-    """Writes each message to stdout, in UTF-8 whatever the locale, at most ``limit`` of them."""
-    output = sys.stdout.buffer
+_LINES: dict[Format, Callable[[topicdb.Message], str]] = {
+    Format.TEXT: human_line,
+    Format.PRETTY: pretty_text,
+    Format.JSON: json_line,
+    Format.HEX: hex_line,
+    Format.CSV: csv_line,
+}
+
+
+def write_lines(scan: topicdb.Scan, format: Format, limit: int | None) -> None:
+    """Writes each message of a scan to stdout, at most ``limit`` of them."""
+    lines = Lines(format)
+    lines.write(())
     for batch, count in _limited(scan, limit, BATCH_ROWS, BATCH_BYTES_MAX):
-        messages = batch if count == len(batch) else batch.to_list()[:count]
-        output.write("".join(f"{line(message)}\n" for message in messages).encode())
-        output.flush()
+        lines.write(batch if count == len(batch) else batch.to_list()[:count])
+
+
+def print_json(found: object) -> None:
+    """Prints one JSON object on one line, at once."""
+    print(json.dumps(found, ensure_ascii=False, default=str), flush=True)
 
 
 def write_parquet(scan: topicdb.Scan, path: Path, limit: int | None) -> int:

@@ -13,8 +13,36 @@ from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
     TextColumn,
+    TimeElapsedColumn,
 )
 from rich.text import Text
+
+
+class Waiting:
+    """Shows a line while a call runs that says nothing of its progress."""
+
+    def __init__(self, what: str) -> None:
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True, markup=False, highlight=False),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._progress.add_task(what, total=None)
+
+    def __enter__(self) -> Waiting:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
 
 
 class Meter:

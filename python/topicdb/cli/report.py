@@ -24,6 +24,18 @@ from topicdb.queue.files import QueueInfo
 _WIDTH_OF_FILES = 10_000  # nothing is cut when the output is no terminal
 _AGE_UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("s", 1_000_000), ("us", 1))
 _EMPTY_LEVEL = "(empty level)"
+_SLAB_FIELDS = (
+    "shard",
+    "retention_class",
+    "generation",
+    "layout",
+    "read_only",
+    "messages",
+    "bytes",
+    "streams",
+    "first_timestamp",
+    "last_timestamp",
+)
 
 
 def console() -> Console:
@@ -43,6 +55,83 @@ def print_info(database: topicdb.Database) -> None:
     out.print(facts_table(facts))
     out.print()
     out.print(_slab_table(slabs))
+
+
+def info_json(database: topicdb.Database) -> dict[str, Any]:
+    """Returns what ``print_info`` prints, for JSON; times are microseconds since 1970."""
+    slabs = database.slabs()
+    first = [slab.first_timestamp for slab in slabs if slab.first_timestamp is not None]
+    last = [slab.last_timestamp for slab in slabs if slab.last_timestamp is not None]
+    return {
+        "path": database.path,
+        "schema": database.schema,
+        "retention": {name: _limits_text(one) for name, one in database.retention.items()},
+        "messages": sum(slab.messages for slab in slabs),
+        "bytes": sum(slab.bytes for slab in slabs),
+        "disk_bytes": database.stats()["disk_bytes"],
+        "first_timestamp": min(first, default=None),
+        "last_timestamp": max(last, default=None),
+        "missing_shards": database.missing_shards,
+        "slabs": [_fields(slab, _SLAB_FIELDS) for slab in slabs],
+    }
+
+
+def stream_json(stream: topicdb.Stream) -> dict[str, Any]:
+    """Returns the fields of a stream, for JSON."""
+    return _fields(stream, ("shard", "retention_class", "generation", "id", "structure"))
+
+
+def _fields(record: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
+
+
+def print_explained(found: Mapping[str, int]) -> None:
+    """Prints what a scan has read and skipped, as ``Database.explain`` returns it."""
+    facts = {
+        "slabs": f"{found['slabs']:,} may hold such messages, in {found['streams']:,} streams",
+        "blocks": f"{found['blocks']:,} considered; skipped: {_skipped(found, 'blocks')}",
+        "pages": f"{found['pages']:,} in the other blocks; skipped: {_skipped(found, 'pages')}",
+        "read": f"{found['pages_read']:,} pages, {decimal(found['bytes_read'])} as stored",
+        "messages": f"{found['rows_examined']:,} examined, {found['rows_matched']:,} match",
+    }
+    if found["rows_spilled"]:
+        facts["in a temporary file"] = (
+            f"{found['rows_spilled']:,} messages, {decimal(found['bytes_spilled'])}"
+        )
+    console().print(facts_table(facts))
+
+
+def _skipped(found: Mapping[str, int], what: str) -> str:
+    prefix = f"{what}_skipped_by_"
+    return ", ".join(
+        f"{count:,} by {name.removeprefix(prefix)}"
+        for name, count in found.items()
+        if name.startswith(prefix)
+    )
+
+
+def queue_json(path: str, queue: QueueInfo) -> dict[str, Any]:
+    """Returns what ``print_queue`` prints, for JSON."""
+    return {
+        "path": path,
+        "format": queue.format,
+        "items": queue.items,
+        "closed": queue.closed,
+        "segments": [
+            {
+                "number": segment.number,
+                "first_item": segment.sequences.start,
+                "items": len(segment.sequences),
+                "bytes": segment.bytes,
+                "sealed": segment.sealed,
+            }
+            for segment in queue.segments
+        ],
+        "cursors": [
+            _fields(cursor, ("name", "low_water", "next_sequence", "unacknowledged"))
+            for cursor in queue.cursors
+        ],
+    }
 
 
 def print_queue(path: str, queue: QueueInfo) -> None:
@@ -154,6 +243,20 @@ def structure_sizes(
             size.messages += len(batch)
             size.bytes += sum(len(m.topic.encode()) + len(m.value) for m in batch)
     return sizes
+
+
+def structures_json(
+    structures: Mapping[str, Sequence[topicdb.Stream]], sizes: Mapping[str, Size] | None
+) -> list[dict[str, Any]]:
+    """Returns each structure with its streams and, with ``sizes``, its messages and bytes."""
+    return [
+        {
+            "structure": structure,
+            "streams": len(streams),
+            **(_fields(sizes[structure], ("messages", "bytes")) if sizes is not None else {}),
+        }
+        for structure, streams in structures.items()
+    ]
 
 
 @dataclass

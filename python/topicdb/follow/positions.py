@@ -70,11 +70,14 @@ class Standing(NamedTuple):
         lag: about how many messages are stored and not acknowledged. For a group it is counted from
             the part that is farthest behind.
         lost: how many messages were dropped before it could read them, at most.
+        places: for each shard, the place before which everything is acknowledged; for a group
+            that of the part that is farthest behind.
     """
 
     filters: list[str] | None
     lag: int
     lost: int
+    places: dict[int, Place]
 
 
 class Positions:
@@ -155,7 +158,8 @@ class Positions:
             messages += self._core.count_dropped(
                 shard, filters, start_us, farthest[shard], lost.start(shard)
             )
-        return Standing(filters, lag_of(self._core, filters, start_us, farthest), messages)
+        lag = lag_of(self._core, filters, start_us, farthest)
+        return Standing(filters, lag, messages, farthest)
 
     def farthest(self) -> dict[int, Place]:
         """Returns for each shard where a reader of this name would go on.

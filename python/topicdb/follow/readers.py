@@ -16,7 +16,7 @@ from topicdb.engine import Engine
 from topicdb.follow import session_state
 from topicdb.follow.consumer import Consumer
 from topicdb.follow.group import Group
-from topicdb.follow.positions import PARTS_MAX, Positions, standings
+from topicdb.follow.positions import PARTS_MAX, Place, Positions, standings
 from topicdb.follow.session import Session
 from topicdb.follow.subscription import Start, check_log, check_window, start_of
 
@@ -37,6 +37,8 @@ class Reader(NamedTuple):
         lag: about how many messages are stored and not acknowledged.
         lost: how many messages were dropped with their generation before it could read them, at
             most.
+        places: for each shard, the place before which everything is acknowledged; for a group
+            that of the part that is farthest behind.
     """
 
     kind: str
@@ -44,6 +46,7 @@ class Reader(NamedTuple):
     filters: list[str] | None
     lag: int
     lost: int
+    places: dict[int, Place]
 
 
 def _hold_here(kind: str, name: str, takeover: bool) -> Callable[[], None]:

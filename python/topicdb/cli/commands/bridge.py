@@ -138,8 +138,12 @@ def bridge(
 ) -> None:
     """Store what an MQTT broker publishes, until SIGTERM or Ctrl-C.
 
-    Creates the database if there is none. A message is acknowledged to the broker when it is
-    stored.
+    The command makes the database if there is none. A message is acknowledged to the broker when it
+    is stored.
+
+    \b
+    Example:
+      topicdb bridge fleet.db --broker mqtt.plant.example --filter 'site/#'
     """
     host, port = broker_address(broker)
     by_key = ShardBy.KEY if shard_by is BridgeShardBy.CLIENT else None

@@ -12,12 +12,12 @@ from rich.filesize import decimal
 
 import topicdb
 from topicdb import _core
-from topicdb.cli.commands.lifecycle import writing
 from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import UserError, message_of
-from topicdb.cli.options import JsonOption, PathArgument, opened_to_read
-from topicdb.cli.output import printable
-from topicdb.cli.progress import Meter
+from topicdb.cli.options import JsonOption, PathArgument
+from topicdb.cli.output import print_json, printable
+from topicdb.cli.places import Place, at_place
+from topicdb.cli.progress import Meter, Waiting
 from topicdb.cli.report import console, table
 
 BaseOption = Annotated[
@@ -31,53 +31,88 @@ CopyOption = Annotated[
 ]
 
 
+@at_place
 def snapshot(
-    path: PathArgument,
-    to: Annotated[str, typer.Argument(metavar="TO", help="New directory.")],
+    place: Place,
+    to: Annotated[
+        str,
+        typer.Argument(
+            metavar="TO", help="New directory. At a server, its name in the folder for snapshots."
+        ),
+    ],
     base: BaseOption = None,
     copy: CopyOption = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Copy a database that no other process has open for writing.
+    """Copy a database that no other process has open for writing, or that a server offers.
 
     A program that has it open for writing calls Database.snapshot.
+
+    \b
+    Example:
+      topicdb snapshot fleet.db backup/tuesday --base backup/monday
     """
-    with writing(path) as database:
+    with place.write() as database, Waiting(f"copying {place.where}"):
         made = database.snapshot(to, base=base, copy=copy)
-    _print_copy(made)
+    _print_copy(made, as_json=as_json)
 
 
 def restore(
-    snapshot: Annotated[str, typer.Argument(help="A snapshot, or any database.")],
-    path: Annotated[str, typer.Argument(help="Directory of the restored database.")],
+    snapshot: Annotated[str, typer.Argument(metavar="FROM", help="A snapshot, or any database.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="Directory of the restored database.")
+    ],
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a database that is there.")
     ] = False,
     base: BaseOption = None,
     copy: CopyOption = False,
     yes: YesOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a database from a snapshot, which stays as it is.
 
     With --replace the command says what is at PATH, and asks before that goes.
+
+    \b
+    Example:
+      topicdb restore backup/tuesday fleet.db
     """
     if replace and not yes:
         _confirm_replaced(path)
-    _print_copy(topicdb.restore(snapshot, path, replace=replace, base=base, copy=copy))
+    with Waiting(f"restoring {path}"):
+        made = topicdb.restore(snapshot, path, replace=replace, base=base, copy=copy)
+    _print_copy(made, as_json=as_json)
 
 
+@at_place
 def verify(
-    path: PathArgument,
+    place: Place,
     shallow: Annotated[
-        bool, typer.Option("--shallow", help="Only what tells of messages, not each of them.")
+        bool,
+        typer.Option(
+            "--shallow", help="Check the indexes only, and not each message. This is fast."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check what is on disk, also while another process writes it.
+    """Check what is on disk, also while another process writes.
 
     The exit code is 1 if something is damaged.
+
+    \b
+    Example:
+      topicdb verify fleet.db
     """
-    with Meter(of_messages=True) as meter:
-        report = topicdb.verify(path, deep=not shallow, progress=meter.advance)
+    path = place.where
+    if place.is_url:
+        with place.read() as database, Waiting(f"verifying {path}"):
+            report = database.verify(deep=not shallow)
+    else:
+        with Meter(of_messages=True) as meter:
+            report = topicdb.verify(
+                place.directory("verify"), deep=not shallow, progress=meter.advance
+            )
     if as_json:
         print(json.dumps(asdict(report)))
     else:
@@ -105,6 +140,10 @@ def repair(
 
     The command says what is damaged, and asks. Damaged shards are kept in quarantine. The exit code
     is 1 if something remains damaged.
+
+    \b
+    Example:
+      topicdb repair fleet.db
     """
     if not yes and not _confirm_repair(path, as_json):
         return
@@ -143,18 +182,25 @@ def _is_gone(path: str, problem: topicdb.Problem) -> bool:
     return problem.shard is not None and not Path(path, "shards", f"{problem.shard:04}").exists()
 
 
-def drop(path: PathArgument, yes: YesOption = False) -> None:
+def drop(path: PathArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
     """Remove a database with all its messages, for good.
 
     The command says what goes, and asks. It is refused while the database is open anywhere, and if
     its directory holds anything that is not TopicDB's. A drop that was cut short goes on.
+
+    \b
+    Example:
+      topicdb drop old.db
     """
     foreseen = topicdb.drop(path, dry_run=True)  # a reason to refuse comes before the question
     if not yes:
         files = f"{foreseen.files:,} files, {decimal(foreseen.bytes)}"
         confirm(f"{path} with {_messages_at(path)} ({files}) goes for good", yes=False)
     dropped = topicdb.drop(path)
-    print(f"dropped {path}: {dropped.files:,} files, {decimal(dropped.bytes)}")
+    if as_json:
+        print_json({"path": path, "files": dropped.files, "bytes": dropped.bytes})
+    else:
+        print(f"dropped {path}: {dropped.files:,} files, {decimal(dropped.bytes)}")
 
 
 @dataclass(frozen=True)
@@ -169,13 +215,19 @@ class _Listed:
 
 
 def ls(
-    directory: Annotated[str, typer.Argument(help="Directory that has databases in it.")] = ".",
+    directory: Annotated[
+        str, typer.Argument(metavar="DIRECTORY", help="Directory that has databases in it.")
+    ] = ".",
     as_json: JsonOption = False,
 ) -> None:
     """List the databases right below a directory.
 
     The state is "whole" or "damaged", as far as a look at the descriptor tells, or "creating" or
     "dropping" where that was cut short, or is under way.
+
+    \b
+    Example:
+      topicdb ls /var/lib/plant
     """
     found = [_listed(path, state) for path, state in _core.databases_in(directory)]
     if as_json:
@@ -215,7 +267,7 @@ def _confirm_replaced(path: str) -> None:
 def _messages_at(path: str) -> str:
     """Returns text such as "1,000 messages"; also of a database that cannot be opened."""
     try:
-        with opened_to_read(path, partial=True) as database:
+        with Place(path).read(partial=True) as database:
             messages = f"{sum(slab.messages for slab in database.slabs()):,} messages"
             if database.missing_shards:
                 messages += f" and {len(database.missing_shards)} shards that cannot be read"
@@ -251,7 +303,10 @@ def _confirm_repair(path: str, as_json: bool) -> bool:
     return True
 
 
-def _print_copy(made: topicdb.Snapshot) -> None:
+def _print_copy(made: topicdb.Snapshot, *, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(made))
+        return
     print(
         f"{made.path}: {made.files} files, {decimal(made.bytes)}, "
         f"of which {decimal(made.copied_bytes)} were copied"

@@ -5,8 +5,6 @@ Those that change a database open it without maintenance, so that only what was 
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
@@ -18,12 +16,12 @@ from rich.filesize import decimal
 from rich.table import Table
 
 import topicdb
-from topicdb import _core
 from topicdb.arguments.times import duration_us, is_duration
 from topicdb.cli.confirming import YesOption, can_ask, confirm
 from topicdb.cli.errors import UserError
-from topicdb.cli.options import TIME, JsonOption, PathArgument, TzOption
-from topicdb.cli.output import printable
+from topicdb.cli.options import TIME, JsonOption, TzOption
+from topicdb.cli.output import print_json, printable
+from topicdb.cli.places import Place, at_place
 from topicdb.cli.report import age_text, console, facts_table, table, time_or_dash
 from topicdb.cli.times import parse_time, time_text
 from topicdb.lifecycle import planning
@@ -52,8 +50,9 @@ class Grouping(str, Enum):
     STRUCTURE = "structure"
 
 
+@at_place
 def retention(
-    path: PathArgument,
+    place: Place,
     set: Annotated[
         list[str] | None,
         typer.Option(
@@ -73,26 +72,31 @@ def retention(
 
     If the new classes let messages go as soon as the database is next open for writing, the command
     says how many, and asks.
+
+    \b
+    Example:
+      topicdb retention fleet.db --set 'alarm/#=365d' --set '#=7d'
     """
     if set and keep_all:
         raise typer.BadParameter("give --set or --keep-all, not both")
     if set or keep_all:
         classes = _classes(set or [])
-        with writing(path) as database:
+        with place.write() as database:
             confirm_dropped(database.set_retention(classes, dry_run=True), yes=yes)
             database.set_retention(classes)
             found = database.retention
     else:
-        with topicdb.open(path, mode="r") as database:
+        with place.read() as database:
             found = database.retention
     if as_json:
-        _print_json({"retention": [_retention_json(name, one) for name, one in found.items()]})
+        print_json({"retention": [_retention_json(name, one) for name, one in found.items()]})
     else:
         console().print(_retention_table(found))
 
 
+@at_place
 def usage(
-    path: PathArgument,
+    place: Place,
     by: Annotated[
         Grouping,
         typer.Option(help="A row for each class, its generations, or its topic structures."),
@@ -100,14 +104,20 @@ def usage(
     quota: Annotated[
         str | None, typer.Option(help="Also show when this much is reached: 1250GB.")
     ] = None,
+    tz: TzOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is stored, by retention class, and how fast it grows."""
+    """Show what is stored, by retention class, and how fast it grows.
+
+    \b
+    Example:
+      topicdb usage fleet.db --by generation --quota 1250GB
+    """
     quota_bytes = None if quota is None else planning.size_bytes(quota, what="--quota")
-    with topicdb.open(path, mode="r", quota_bytes=quota_bytes) as database:
+    with place.read(quota_bytes=quota_bytes) as database:
         found, forecast = database.usage(by=by.value), database.forecast()
     if as_json:
-        _print_json({"usage": [asdict(one) for one in found], **asdict(forecast)})
+        print_json({"usage": [asdict(one) for one in found], **asdict(forecast)})
         return
     out = console()
     out.print(facts_table(_forecast_facts(forecast)))
@@ -145,7 +155,12 @@ def plan(
     ] = planning.QUOTA_TRIM,
     as_json: JsonOption = False,
 ) -> None:
-    """Work out how much disk a retention takes, and a quota for it."""
+    """Work out how much disk a retention takes, and a quota for it.
+
+    \b
+    Example:
+      topicdb plan --age 30d --rate 5000 --size 300
+    """
     found = planning.plan(
         _bytes_per_day(per_day, rate, size, disk_factor, db),
         age,
@@ -156,14 +171,17 @@ def plan(
     )
     if as_json:
         kept = _retention_json("#", found.retention)
-        _print_json({**asdict(found), "retention": kept})
+        print_json({**asdict(found), "retention": kept})
     else:
         _print_plan(found)
 
 
+@at_place
 def trim(
-    path: PathArgument,
-    older_than: Annotated[str, typer.Option(help=f"An age (30d), or a time: {TIME}")],
+    place: Place,
+    older_than: Annotated[
+        str, typer.Option(metavar="AGE|TIME", help=f"An age such as 30d, or a time. {TIME}")
+    ],
     filter: Annotated[
         str | None, typer.Option(help="Only topics that match; by default all but those with $.")
     ] = None,
@@ -175,10 +193,14 @@ def trim(
 
     Without --yes the command says what would go, and asks. Where nobody can be asked, it only says
     that.
+
+    \b
+    Example:
+      topicdb trim fleet.db --older-than 30d --filter 'debug/#'
     """
     what = "--older-than"
     before = older_than if is_duration(older_than) else parse_time(older_than, what, tz)
-    with writing(path) as database:
+    with place.write() as database:
         trimmed = database.trim(before, filter, dry_run=not yes)
         if not yes and not as_json:
             _print_trimmed(trimmed, done=False)
@@ -189,13 +211,14 @@ def trim(
     if as_json:
         slabs = [_slab_json(slab) for slab in trimmed.slabs]
         found = {"done": yes, "before": trimmed.before, "slabs": slabs}
-        _print_json({**found, "messages": trimmed.messages})
+        print_json({**found, "messages": trimmed.messages})
     else:
         _print_trimmed(trimmed, done=True)
 
 
+@at_place
 def rotate(
-    path: PathArgument,
+    place: Place,
     retention_class: Annotated[
         str | None, typer.Option("--class", metavar="FILTER", help="Only this retention class.")
     ] = None,
@@ -214,9 +237,15 @@ def rotate(
             "were assigned while it was wrong.",
         ),
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Start new generations; what is stored so far becomes read-only."""
-    with writing(path) as database:
+    """Start new generations. What is stored so far becomes read-only.
+
+    \b
+    Example:
+      topicdb rotate fleet.db --class 'alarm/#'
+    """
+    with place.write() as database:
         database.rotate(
             retention_class,
             layout=None if layout is None else layout.value,
@@ -227,23 +256,12 @@ def rotate(
             for slab in database.slabs()
             if not slab.read_only and retention_class in (None, slab.retention_class)
         ]
+    if as_json:
+        print_json({"current": [_slab_json(slab) for slab in current]})
+        return
     for slab in current:
         name = printable(slab.retention_class)
         print(f"shard {slab.shard}, class {name}: generation {slab.generation}, {slab.layout}")
-
-
-def writing(path: str) -> topicdb.Database:
-    """Opens a database that exists, without maintenance, to change something of it.
-
-    Raises NotFoundError if there is none.
-    """
-    _core.read_schema(path)  # raises NotFoundError: ``open`` would create it
-    return topicdb.open(path, maintenance_interval=None)
-
-
-def _print_json(found: Mapping[str, Any]) -> None:
-    json.dump(found, sys.stdout, ensure_ascii=False)
-    sys.stdout.write("\n")
 
 
 def _classes(texts: list[str]) -> dict[str, Retention]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,8 @@ import topicdb
 from topicdb import _core
 from topicdb.cli.options import (
     EndOption,
+    FiltersOption,
+    JsonOption,
     PartialOption,
     PathArgument,
     ShardBy,
@@ -20,44 +23,55 @@ from topicdb.cli.options import (
     StructureOption,
     TzOption,
     creating,
-    opened_to_read,
 )
+from topicdb.cli.output import print_json
+from topicdb.cli.places import Place, at_place
 from topicdb.cli.progress import Meter
 from topicdb.cli.times import range_of
-from topicdb.parquet.files import Imported, import_into, schema_for
+from topicdb.parquet.files import Exported, Imported, import_into, schema_for
 
 
+@at_place
 def export(
-    path: PathArgument,
+    place: Place,
     to: Annotated[
-        str, typer.Argument(help="A new file (.parquet), or a new directory for several.")
+        str,
+        typer.Argument(
+            metavar="TO", help="A new file (.parquet), or a new directory for several files."
+        ),
     ],
-    filter: Annotated[
-        list[str] | None,
-        typer.Option(help="Topic filter; may be repeated. By default '#'."),
-    ] = None,
+    filter: FiltersOption = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every topic, also those that begin with $.")
+        bool, typer.Option("--all", help="Write every topic, also those that begin with $.")
     ] = False,
     start: StartOption = None,
     end: EndOption = None,
     tz: TzOption = None,
     rows_per_file: Annotated[
-        int | None, typer.Option(min=1, help="Messages in a file of a directory at most.")
+        int | None, typer.Option(min=1, help="Put at most this many messages in a file.")
     ] = None,
     properties: Annotated[
         bool | None,
-        typer.Option(help="With columns of MQTT properties, or without; else if there are any."),
+        typer.Option(
+            help="Write columns of MQTT properties, or leave them out. By default they are written "
+            "if a message has any."
+        ),
     ] = None,
     partial: PartialOption = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write messages to Parquet files, which import reads back."""
+    """Write messages to Parquet files, which import reads back.
+
+    \b
+    Example:
+      topicdb export fleet.db june.parquet --start 2026-06-01 --end 2026-07-01
+    """
     if filter and everything:
         raise typer.BadParameter("give --filter or --all, not both")
     filters: str | list[str] | None = filter or "#"
     if isinstance(filters, list) and len(filters) == 1:
         (filters,) = filters
-    with opened_to_read(path, partial=partial) as database, Meter(of_messages=True) as meter:
+    with place.read(partial=partial) as database, Meter(of_messages=True) as meter:
         done = database.export_parquet(
             to,
             None if everything else filters,
@@ -67,13 +81,19 @@ def export(
             progress=meter.advance,
             partial=partial,
         )
-    print(f"exported {done.messages:,} messages to {to}: {_size(done.files, done.bytes)}")
+    if as_json:
+        print_json(_json_of(done))
+    else:
+        print(f"exported {done.messages:,} messages to {to}: {_size(done.files, done.bytes)}")
 
 
 def import_files(
     path: PathArgument,
     files: Annotated[
-        list[str], typer.Argument(help="Parquet files, or directories of them, in this order.")
+        list[str],
+        typer.Argument(
+            metavar="FILE", help="Parquet files, or directories of them, in this order."
+        ),
     ],
     repeat: Annotated[
         bool, typer.Option("--repeat", help="Store them although they were imported before.")
@@ -88,10 +108,16 @@ def import_files(
     shards: ShardsOption = None,
     shard_by: ShardByOption = None,
     structure: StructureOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Store the messages of Parquet files, all or none.
 
-    Creates the database if there is none. Works while another process has it open for writing.
+    The command makes the database if there is none. It works while another process has it open for
+    writing.
+
+    \b
+    Example:
+      topicdb import fleet.db june.parquet
     """
     if key is not None and shard_by is ShardBy.TOPIC:
         raise typer.BadParameter("--key goes with --shard-by key")
@@ -99,7 +125,14 @@ def import_files(
     _prepare(path, files, creating(shards, shard_by, structure), key)
     with Meter(of_messages=True) as meter:
         done = import_into(path, files, key=key, repeat=repeat, progress=meter.advance)
-    print(_import_summary(done, path))
+    if as_json:
+        print_json(_json_of(done))
+    else:
+        print(_import_summary(done, path))
+
+
+def _json_of(done: Exported | Imported) -> dict[str, Any]:
+    return dict(asdict(done))
 
 
 def _prepare(path: str, files: list[str], options: dict[str, Any], key: str | None) -> None:

@@ -12,18 +12,22 @@ import typer
 
 from topicdb.cli import report
 from topicdb.cli.confirming import YesOption, confirm
-from topicdb.cli.errors import UserError
-from topicdb.cli.output import json_fields
+from topicdb.cli.errors import Group, UserError
+from topicdb.cli.options import JsonOption
+from topicdb.cli.output import json_fields, print_json
+from topicdb.cli.progress import Waiting
 from topicdb.queue import files as queue_files
 from topicdb.queue.codecs import CodecError, codec_of, decoded
 from topicdb.queue.consumer import DEFAULT_CURSOR
 from topicdb.queue.records import Damage
 
 app = typer.Typer(
-    no_args_is_help=True, help="Look into queues of TopicDB and of replayq, and repair them."
+    cls=Group,
+    no_args_is_help=True,
+    help="Look into queues of TopicDB and of replayq, and repair them.",
 )
 
-PathArgument = Annotated[str, typer.Argument(help="Directory of the queue.")]
+PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Directory of the queue.")]
 
 
 class CodecChoice(str, Enum):
@@ -33,27 +37,43 @@ class CodecChoice(str, Enum):
 
 
 @app.command()
-def info(path: PathArgument) -> None:
-    """Show segments, cursors and damage, without reading items.
+def info(path: PathArgument, as_json: JsonOption = False) -> None:
+    """Show segments, cursors and damage, without reading items. This changes nothing.
 
-    Changes nothing.
+    \b
+    Example:
+      topicdb queue info out.q
     """
     found = queue_files.inspect(path)
+    if as_json:
+        damage = [_damage_json(one) for one in found.damage]
+        print_json({**report.queue_json(path, found), "damage": damage})
+        return
     report.print_queue(path, found)
     _print_damage(found.damage)
 
 
 @app.command()
-def verify(path: PathArgument) -> None:
-    """Read and check every item.
+def verify(path: PathArgument, as_json: JsonOption = False) -> None:
+    """Read and check every item. This changes nothing.
 
-    The exit code is 1 if something is damaged. Changes nothing.
+    The exit code is 1 if something is damaged.
+
+    \b
+    Example:
+      topicdb queue verify out.q
     """
-    found = queue_files.inspect(path, deep=True)
-    _print_damage(found.damage)
+    with Waiting(f"verifying {path}"):
+        found = queue_files.inspect(path, deep=True)
+    if as_json:
+        damage = [_damage_json(one) for one in found.damage]
+        print_json({**report.queue_json(path, found), "damage": damage})
+    else:
+        _print_damage(found.damage)
     if found.damage:
         raise UserError(f"{path}: damage in {len(found.damage)} places")
-    print(f"{path}: {found.items} items in {len(found.segments)} segments, none damaged")
+    if not as_json:
+        print(f"{path}: {found.items} items in {len(found.segments)} segments, none damaged")
 
 
 @app.command()
@@ -72,7 +92,11 @@ def export(
     """Write items as JSON lines with the sequence and the item.
 
     Without a codec an item is text, or base64 if it is not UTF-8. From the first item that is not
-    acknowledged on, all items are written, including acknowledged ones. Changes nothing.
+    acknowledged on, all items are written, including acknowledged ones. This changes nothing.
+
+    \b
+    Example:
+      topicdb queue export out.q --codec json
     """
     low_water = 0
     if not everything:
@@ -98,18 +122,31 @@ def _fields(path: str, sequence: int, item: bytes, codec: CodecChoice | None) ->
 
 
 @app.command()
-def repair(path: PathArgument, yes: YesOption = False) -> None:
+def repair(path: PathArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
     """Make a damaged queue usable, without what cannot be read.
 
     If that loses items, the command says how many, and asks.
+
+    \b
+    Example:
+      topicdb queue repair out.q
     """
     lost = sum(len(found.sequences) for found in queue_files.inspect(path, deep=True).damage)
     if lost:
         confirm(f"{lost:,} items of {path} cannot be read, and are left out for good", yes=yes)
     damage = queue_files.repair(path)
-    _print_damage(damage)
     lost = sum(len(found.sequences) for found in damage)
+    if as_json:
+        print_json({"path": path, "lost": lost, "damage": [_damage_json(one) for one in damage]})
+        return
+    _print_damage(damage)
     print(f"{path}: usable; {lost} items lost" if damage else f"{path}: nothing to repair")
+
+
+def _damage_json(found: Damage) -> dict[str, Any]:
+    lost = found.sequences
+    items = [lost[0], lost[-1]] if lost else []
+    return {"path": str(found.path), "what": found.what, "lost_items": items}
 
 
 def _print_damage(damage: Iterable[Damage]) -> None:

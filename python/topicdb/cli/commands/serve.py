@@ -17,7 +17,7 @@ import topicdb
 from topicdb.arguments.times import duration_us
 from topicdb.cli import report
 from topicdb.cli.confirming import YesOption, confirm
-from topicdb.cli.errors import UserError, message_of
+from topicdb.cli.errors import Group, UserError, message_of
 from topicdb.cli.options import (
     DurabilityChoice,
     JsonOption,
@@ -28,7 +28,8 @@ from topicdb.cli.options import (
     StructureOption,
     creating,
 )
-from topicdb.cli.output import printable
+from topicdb.cli.output import print_json, printable
+from topicdb.cli.places import Place, at_place
 from topicdb.cli.stopping import stopped_by_signals
 from topicdb.lifecycle.planning import size_bytes
 from topicdb.lifecycle.quota import TrimPart
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
     from topicdb.remote.server.handles import Limits
     from topicdb.remote.server.server import Server
 
-token_app = typer.Typer(no_args_is_help=True, help="Tokens: who may do what at `topicdb serve`.")
+token_app = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Make and revoke tokens, which say who may do what."
+)
 
 LOCAL = "127.0.0.1"
 NONE = "none"
@@ -116,7 +119,11 @@ def serve(
 ) -> None:
     """Offer a database to other processes, until SIGTERM or Ctrl-C.
 
-    Creates the database if there is none.
+    The command makes the database if there is none.
+
+    \b
+    Example:
+      topicdb serve fleet.db --listen 0.0.0.0:8815 --tls-cert c.pem --tls-key k.pem --tokens t.json
     """
     host, port = _address(listen, "--listen")
     limits = _limits(memory, token_memory, append_max)
@@ -162,8 +169,9 @@ def serve(
         os._exit(1)
 
 
+@at_place
 def quota(
-    url: Annotated[str, typer.Argument(help="Address of the server, as it prints it.")],
+    place: Place,
     set: Annotated[
         str | None, typer.Option(metavar="SIZE", help="The new quota: 30GB, or none.")
     ] = None,
@@ -171,22 +179,25 @@ def quota(
         str | None,
         typer.Option(metavar="PART", help="Part of it from which on the oldest go: 0.9, or none."),
     ] = None,
-    token: Annotated[
-        str | None, typer.Option(envvar="TOPICDB_TOKEN", help="Token with --admin '#'.")
-    ] = None,
-    tls_root_certs: Annotated[
-        Path | None, typer.Option(help="Certificate, PEM, of the CA that vouches for the server.")
-    ] = None,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the quota of a database that is served, or change it with --set and --trim.
 
-    It holds until the server ends. If generations go for the new quota, the command says how many
-    messages that are, and asks.
+    The new quota holds until the server ends. If generations go for it, the command says how many
+    messages these have, and asks. A token needs --admin '#' to change it.
+
+    \b
+    Example:
+      topicdb quota grpc+tls://plant:8815 --set 30GB --trim 0.9
     """
+    if not place.is_url:
+        raise UserError(
+            f"{place.where} is a directory: give the URL of the server that has it open. A program "
+            "that opens a database says its quota itself, as quota_bytes"
+        )
     part = _part(trim)
-    with topicdb.connect(url, token=token, tls_root_certs=tls_root_certs) as database:
+    with place.read() as database:
         found = database.quota
         if set is not None or trim is not None:
             size = found.bytes if set is None else None if set == NONE else set
@@ -275,7 +286,7 @@ def _address(text: str, option: str) -> tuple[str, int]:
 
 @token_app.command("new")
 def new(
-    name: Annotated[str, typer.Argument(help="Name of the token: whom it is for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whom the token is for.")],
     tokens: TokensOption,
     read: Annotated[
         Filters, typer.Option(help="Topic filter of what it may read; may be repeated.")
@@ -308,7 +319,11 @@ def new(
 ) -> None:
     """Make a token and print it.
 
-    It is shown only once: the file has a hash of it.
+    The token is shown only once, because the file has only a hash of it.
+
+    \b
+    Example:
+      topicdb token new press --tokens tokens.json --read 'site/#' --expires 30d
     """
     from topicdb.remote.server.tokens import add
 
@@ -339,12 +354,30 @@ def _end_of(expires: str) -> str:
 
 
 @token_app.command("list")
-def show(tokens: TokensOption) -> None:
-    """List the tokens and what they may do."""
+def show(tokens: TokensOption, as_json: JsonOption = False) -> None:
+    """List the tokens and what they may do.
+
+    \b
+    Example:
+      topicdb token list --tokens tokens.json
+    """
     from topicdb.remote.server.tokens import load
 
-    for access in sorted(load(tokens).values(), key=lambda access: access.name):
+    found = sorted(load(tokens).values(), key=lambda access: access.name)
+    if as_json:
+        print_json({"tokens": [_token_json(access) for access in found]})
+        return
+    for access in found:
         print(_line(access))
+
+
+def _token_json(access: Any) -> dict[str, Any]:
+    fields = ("name", "everything", "read", "write", "admin", "names", "replay", "expires_us")
+    values = ((name, getattr(access, name)) for name in fields)
+    return {
+        name: list(value) if isinstance(value, (tuple, list, set, frozenset)) else value
+        for name, value in values
+    }
 
 
 def _line(access: Any) -> str:
@@ -362,9 +395,15 @@ def _line(access: Any) -> str:
 
 @token_app.command("revoke")
 def revoke(
-    name: Annotated[str, typer.Argument(help="Name of the token.")], tokens: TokensOption
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")],
+    tokens: TokensOption,
 ) -> None:
-    """Revoke a token; servers notice within a second."""
+    """Revoke a token. Servers notice within a second.
+
+    \b
+    Example:
+      topicdb token revoke press --tokens tokens.json
+    """
     from topicdb.remote.server.tokens import remove
 
     remove(tokens, name)

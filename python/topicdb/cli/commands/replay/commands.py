@@ -5,8 +5,9 @@ from __future__ import annotations
 import typer
 
 from topicdb.cli.commands.replay import control, run, status
+from topicdb.cli.errors import Group
 
-app = typer.Typer(no_args_is_help=True, help="Replays what is stored.")
+app = typer.Typer(cls=Group, no_args_is_help=True, help="Replays what is stored.")
 
 
 @app.callback()

@@ -13,12 +13,9 @@ import typer
 from topicdb import replay
 from topicdb.cli.commands.replay.target import (
     RATE,
-    CaOption,
     EndpointArgument,
-    LogOption,
     Target,
-    TargetArgument,
-    TokenFileOption,
+    at_log,
 )
 from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.options import TIME, JsonOption, TzOption
@@ -26,17 +23,19 @@ from topicdb.cli.output import printable
 from topicdb.cli.times import optional_time, parse_time, time_text
 from topicdb.replay.pacing import parse_rate
 
-DEFAULT_LOG = "default"
 START = f"beginning, an id of a message (what follows it), or a time: {TIME}"
-FilterArgument = Annotated[str, typer.Argument(help="Topic filter, such as 'shop/+/order'.")]
+FilterArgument = Annotated[
+    str, typer.Argument(metavar="FILTER", help="Topic filter, such as 'shop/+/order', in quotes.")
+]
 ClampOption = Annotated[
     bool,
     typer.Option("--clamp", help="Begin with the oldest message if START is earlier than that."),
 ]
 
 
+@at_log
 def start(
-    target: TargetArgument,
+    target: Target,
     endpoint: EndpointArgument,
     start: Annotated[str, typer.Option("--start", help=START)] = "beginning",
     end: Annotated[
@@ -51,17 +50,18 @@ def start(
             help="The replay fails after this time without a client that takes what waits; never."
         ),
     ] = "60s",
-    log: LogOption = DEFAULT_LOG,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
 ) -> None:
-    """Start a replay on an endpoint; a replay that runs there is cancelled.
+    """Start a replay on an endpoint. A replay that runs there is cancelled.
 
-    All messages that are there are removed, and clients are disconnected.
+    All messages that wait there are removed, and clients are disconnected.
+
+    \b
+    Example:
+      topicdb replay start fleet.db orders --start 'yesterday 14:02' --rate 10x
     """
     parse_rate(rate)
     begin = _start_of(start, tz)
-    with Target(target, log, token_file, ca).opened() as opened:
+    with target.opened() as opened:
         opened.endpoint(endpoint).replay(
             begin,
             end=optional_time(end, "--end", tz),
@@ -72,95 +72,113 @@ def start(
         _print_progress(opened.endpoint(endpoint))
 
 
+@at_log
 def cancel(
-    target: TargetArgument,
+    target: Target,
     endpoint: EndpointArgument,
-    log: LogOption = DEFAULT_LOG,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
 ) -> None:
-    """End the replay on an endpoint, and remove its messages that are there."""
-    with Target(target, log, token_file, ca).opened() as opened:
+    """End the replay on an endpoint, and remove its messages that wait there.
+
+    \b
+    Example:
+      topicdb replay cancel fleet.db orders
+    """
+    with target.opened() as opened:
         opened.endpoint(endpoint).cancel_replay()
     print(f"the replay on {printable(endpoint)} was cancelled")
 
 
+@at_log
 def pause(
-    target: TargetArgument,
+    target: Target,
     endpoint: EndpointArgument,
-    log: LogOption = DEFAULT_LOG,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
 ) -> None:
-    """Let no more messages of the replay on an endpoint come until topicdb replay resume."""
-    with Target(target, log, token_file, ca).opened() as opened:
+    """Let no more messages of the replay on an endpoint come until you resume it.
+
+    \b
+    Example:
+      topicdb replay pause fleet.db orders
+    """
+    with target.opened() as opened:
         opened.endpoint(endpoint).pause_replay()
         _print_progress(opened.endpoint(endpoint))
 
 
+@at_log
 def resume(
-    target: TargetArgument,
+    target: Target,
     endpoint: EndpointArgument,
-    log: LogOption = DEFAULT_LOG,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
 ) -> None:
-    """Let the replay on an endpoint go on after a pause."""
-    with Target(target, log, token_file, ca).opened() as opened:
+    """Let the replay on an endpoint go on after a pause.
+
+    \b
+    Example:
+      topicdb replay resume fleet.db orders
+    """
+    with target.opened() as opened:
         opened.endpoint(endpoint).resume_replay()
         _print_progress(opened.endpoint(endpoint))
 
 
+@at_log
 def seek(
-    target: TargetArgument,
+    target: Target,
     endpoint: EndpointArgument,
-    start: Annotated[str, typer.Argument(help=START)],
+    start: Annotated[str, typer.Argument(metavar="START", help=START)],
     tz: TzOption = None,
     clamp: ClampOption = False,
-    log: LogOption = DEFAULT_LOG,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
 ) -> None:
-    """Move the replay on an endpoint to another start; messages that are there are removed."""
+    """Move the replay on an endpoint to another start. Messages that wait there are removed.
+
+    \b
+    Example:
+      topicdb replay seek fleet.db orders 14:02
+    """
     begin = _start_of(start, tz)
-    with Target(target, log, token_file, ca).opened() as opened:
+    with target.opened() as opened:
         opened.endpoint(endpoint).seek_replay(begin, on_early="clamp" if clamp else "fail")
         _print_progress(opened.endpoint(endpoint))
 
 
+@at_log
 def rate(
-    target: TargetArgument,
+    target: Target,
     endpoint: EndpointArgument,
-    rate: Annotated[str, typer.Argument(help=RATE)],
-    log: LogOption = DEFAULT_LOG,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
+    rate: Annotated[str, typer.Argument(metavar="RATE", help=RATE)],
 ) -> None:
-    """Change the rate of the replay on an endpoint."""
+    """Change the rate of the replay on an endpoint.
+
+    \b
+    Example:
+      topicdb replay rate fleet.db orders 10x
+    """
     parse_rate(rate)
-    with Target(target, log, token_file, ca).opened() as opened:
+    with target.opened() as opened:
         opened.endpoint(endpoint).set_replay_rate(None if rate == "max" else rate)
         _print_progress(opened.endpoint(endpoint))
 
 
+@at_log
 def trim(
-    target: TargetArgument,
+    target: Target,
     before: Annotated[str, typer.Option("--before", help=f"Messages from before go. {TIME}")],
     tz: TzOption = None,
     yes: YesOption = False,
-    log: LogOption = DEFAULT_LOG,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
 ) -> None:
-    """Let a log begin with its first message of a time; older ones go once no endpoint needs them.
+    """Remove the messages of a log from before a time, once no endpoint needs them.
 
     The command says what would go, and asks.
+
+    \b
+    Example:
+      topicdb replay trim fleet.db --before -30d
     """
     before_us = parse_time(before, "--before", tz)
-    with Target(target, log, token_file, ca).opened() as opened:
+    with target.opened() as opened:
         size = opened.info()["bytes"]
         confirm(
-            f"replay log {log} ({size:,} bytes) loses what is from before {time_text(before_us)}",
+            f"replay log {target.log} ({size:,} bytes) loses what is from before "
+            f"{time_text(before_us)}",
             yes=yes,
         )
         dropped = opened.trim(before_us)
@@ -168,15 +186,18 @@ def trim(
     print(f"{size - left:,} of {size:,} bytes were trimmed, {dropped:,} generations dropped")
 
 
+@at_log
 def endpoints(
-    target: TargetArgument,
-    log: LogOption = DEFAULT_LOG,
+    target: Target,
     as_json: JsonOption = False,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
 ) -> None:
-    """List the endpoints of a log as they are now: their options, messages, clients, replays."""
-    with Target(target, log, token_file, ca).opened() as opened:
+    """List the endpoints of a log as they are now: their options, messages, clients, replays.
+
+    \b
+    Example:
+      topicdb replay endpoints fleet.db
+    """
+    with target.opened() as opened:
         found = opened.info()["endpoints"]
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
@@ -185,8 +206,9 @@ def endpoints(
         print(_line(endpoint))
 
 
+@at_log
 def add(
-    target: TargetArgument,
+    target: Target,
     endpoint: EndpointArgument,
     filter: Annotated[
         list[str], typer.Option("--filter", help="Topic filter; of a queue it may be repeated.")
@@ -209,11 +231,13 @@ def add(
     remove_expired: Annotated[
         bool, typer.Option("--remove-expired", help="Remove live messages that have expired.")
     ] = False,
-    log: LogOption = DEFAULT_LOG,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
 ) -> None:
-    """Make a durable endpoint; one that is there must be the same."""
+    """Make a durable endpoint. One that is there must be the same.
+
+    \b
+    Example:
+      topicdb replay add fleet.db orders --filter 'shop/+/order'
+    """
     if selector is not None and not topic:
         raise typer.BadParameter("a queue has no selector: give --topic", param_hint="--selector")
     if topic and len(filter) > 1:
@@ -224,7 +248,7 @@ def add(
         "dead_letter": dead_letter,
         "expired": "remove" if remove_expired else None,
     }
-    with Target(target, log, token_file, ca).opened() as opened:
+    with target.opened() as opened:
         if topic:
             made = opened.topic_endpoint(endpoint, filter[0], selector=selector, **options)
         else:
@@ -232,46 +256,55 @@ def add(
         print(_line(made.info()))
 
 
+@at_log
 def drop(
-    target: TargetArgument,
+    target: Target,
     endpoint: EndpointArgument,
     yes: YesOption = False,
-    log: LogOption = DEFAULT_LOG,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
 ) -> None:
-    """Remove an endpoint, and disconnect its clients. Messages stay in the database."""
-    with Target(target, log, token_file, ca).opened() as opened:
+    """Remove an endpoint, and disconnect its clients. Messages stay in the database.
+
+    \b
+    Example:
+      topicdb replay drop fleet.db orders
+    """
+    with target.opened() as opened:
         opened.endpoint(endpoint)  # raises NotFoundError before anybody is asked
         confirm(f"endpoint {endpoint} goes, with what its clients have still to get", yes=yes)
         opened.drop_endpoint(endpoint)
     print(f"{printable(endpoint)} was removed")
 
 
+@at_log
 def subscribe(
-    target: TargetArgument,
+    target: Target,
     endpoint: EndpointArgument,
     filter: FilterArgument,
-    log: LogOption = DEFAULT_LOG,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
 ) -> None:
-    """Add a subscription to a queue; messages come from now on. A replay there fails."""
-    with Target(target, log, token_file, ca).opened() as opened:
+    """Add a subscription to a queue. Messages come from now on. A replay there fails.
+
+    \b
+    Example:
+      topicdb replay subscribe fleet.db orders 'shop/+/refund'
+    """
+    with target.opened() as opened:
         opened.endpoint(endpoint).subscribe(filter)
         print(_line(opened.endpoint(endpoint).info()))
 
 
+@at_log
 def unsubscribe(
-    target: TargetArgument,
+    target: Target,
     endpoint: EndpointArgument,
     filter: FilterArgument,
-    log: LogOption = DEFAULT_LOG,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
 ) -> None:
-    """End a subscription of a queue; messages that are there stay. A replay there fails."""
-    with Target(target, log, token_file, ca).opened() as opened:
+    """End a subscription of a queue. Messages that wait there stay. A replay there fails.
+
+    \b
+    Example:
+      topicdb replay unsubscribe fleet.db orders 'shop/+/refund'
+    """
+    with target.opened() as opened:
         opened.endpoint(endpoint).unsubscribe(filter)
         print(_line(opened.endpoint(endpoint).info()))
 

@@ -146,6 +146,10 @@ def run(
 
     Each message is published at least once. Ctrl-C ends the replay in good order, and the command
     says with which --start to go on.
+
+    \b
+    Example:
+      topicdb replay run fleet.db 'site/#' --broker localhost --start 'yesterday 14:00' --rate 10x
     """
     host, port = broker_address(broker)
     options: dict[str, Any] = {

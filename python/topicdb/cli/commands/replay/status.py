@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-import topicdb
-from topicdb.cli.options import JsonOption, PathArgument
+from topicdb.cli.options import JsonOption, TzOption
+from topicdb.cli.places import Place, at_place
 from topicdb.cli.stopping import stopped_by_signals
 from topicdb.cli.times import time_text
 from topicdb.replay.log.status import LogStatus, LogStatuses, to_json
@@ -16,9 +16,11 @@ from topicdb.replay.log.status import LogStatus, LogStatuses, to_json
 _REPORT_S = 1.0
 
 
+@at_place
 def status(
-    path: PathArgument,
+    place: Place,
     as_json: JsonOption = False,
+    tz: TzOption = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it again every second, until Ctrl-C.")
     ] = False,
@@ -27,8 +29,12 @@ def status(
 
     The figures are those that the process which has the database open has stored, at most a second
     ago. How large a log is, and how much of its quota that is, is counted here.
+
+    \b
+    Example:
+      topicdb replay status fleet.db --watch
     """
-    with topicdb.open(path, mode="r") as database, stopped_by_signals() as stopped:
+    with place.read() as database, stopped_by_signals() as stopped:
         logs = LogStatuses(database)
         while True:
             database.refresh()

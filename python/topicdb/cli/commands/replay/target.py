@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,47 +12,34 @@ import typer
 
 import topicdb
 from topicdb import replay
-from topicdb.cli.commands.lifecycle import writing
-from topicdb.cli.errors import UserError
+from topicdb.cli.places import (
+    CaOption,
+    Place,
+    PlaceArgument,
+    TokenFileOption,
+    TokenOption,
+    with_parameters,
+)
 from topicdb.replay.distant.attaching import attach
 from topicdb.replay.log.opening import names
 
-TOKEN_VARIABLE = "TOPICDB_TOKEN"
-
-TargetArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="TARGET", help="Directory of the database, or URL of its server: grpc+tls://host."
-    ),
-]
+DEFAULT_LOG = "default"
 RATE = "1x (as it was), 10x, 0.5x, 500/s, or max."
-EndpointArgument = Annotated[str, typer.Argument(help="Name of the endpoint.")]
-LogOption = Annotated[str, typer.Option("--log", help="Name of the replay log.")]
-TokenFileOption = Annotated[
-    Path | None,
+EndpointArgument = Annotated[str, typer.Argument(metavar="ENDPOINT", help="Name of the endpoint.")]
+LogOption = Annotated[
+    str | None,
     typer.Option(
-        help=f"File with the token for a server. By default the variable {TOKEN_VARIABLE}."
+        "--log", metavar="NAME", help=f"Name of the replay log. By default {DEFAULT_LOG!r}."
     ),
-]
-CaOption = Annotated[
-    Path | None,
-    typer.Option(help="File of certificates to trust, PEM, for a server. By default well-known."),
 ]
 
 
 @dataclass(frozen=True)
 class Target:
-    """The log that a command is to govern, by the options of the command."""
+    """The log that a command is to govern, by the arguments of the command."""
 
-    place: str
+    place: Place
     log: str
-    token_file: Path | None
-    ca: Path | None
-
-    @property
-    def is_url(self) -> bool:
-        """Whether it is at a server, and not in a directory of this machine."""
-        return "://" in self.place
 
     @contextmanager
     def opened(self) -> Iterator[replay.ReplayLog]:
@@ -63,28 +49,19 @@ class Target:
         database open for writing, but not this log.
         """
         with ExitStack() as stack:
-            if self.is_url:
-                yield stack.enter_context(self._at_server(stack))
+            if self.place.is_url:
+                database = stack.enter_context(self.place.read())
+                yield stack.enter_context(replay.open(database, self.log))
                 return
-            if self.token_file is not None or self.ca is not None:
-                raise UserError("--token-file and --ca are for the URL of a server")
-            attached = attach(self.place, self.log)
+            attached = attach(self.place.directory("replay"), self.log)
             yield stack.enter_context(attached or self._here(stack))
 
-    def _at_server(self, stack: ExitStack) -> replay.ReplayLog:
-        token = os.environ.get(TOKEN_VARIABLE) or None
-        if self.token_file is not None:
-            token = self.token_file.read_text(encoding="utf-8").strip()
-        database = stack.enter_context(
-            topicdb.connect(self.place, token=token, tls_root_certs=self.ca)
-        )
-        return replay.open(database, self.log)
-
     def _here(self, stack: ExitStack) -> replay.ReplayLog:
+        path = self.place.where
         try:
-            database = stack.enter_context(writing(self.place))
+            database = stack.enter_context(self.place.write())
         except topicdb.LockedError as error:
-            attached = attach(self.place, self.log)  # it may just have been opened
+            attached = attach(path, self.log)  # it may just have been opened
             if attached is not None:
                 return attached
             raise topicdb.LockedError(
@@ -93,7 +70,27 @@ class Target:
             ) from None
         if self.log not in names(database):
             raise topicdb.NotFoundError(
-                f"there is no replay log {self.log!r} in {self.place}; it has "
+                f"there is no replay log {self.log!r} in {path}; it has "
                 f"{', '.join(names(database)) or 'none'} (--log)"
             )
         return replay.open(database, self.log)
+
+
+def at_log(command: Callable[..., None]) -> Callable[..., None]:
+    """Makes a command of a function whose first argument is a Target.
+
+    The command has an argument PATH|URL instead, and behind its own options --log and those for a
+    server.
+    """
+    return with_parameters(
+        command,
+        {"path": PlaceArgument},
+        {"log": LogOption, "token": TokenOption, "token_file": TokenFileOption, "ca": CaOption},
+        _target,
+    )
+
+
+def _target(
+    path: str, log: str | None, token: str | None, token_file: Path | None, ca: Path | None
+) -> Target:
+    return Target(Place(path, token, token_file, ca), log or DEFAULT_LOG)

@@ -1,0 +1,101 @@
+"""Tests of what the command line says to mistyped commands, options, filters, times and paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_runs import error_of, run_here, usage_error
+
+import topicdb
+
+pytest.importorskip("typer", reason="needs topicdb[cli]")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with topicdb.open(tmp_path / "fleet.db") as db:
+        db.append([("site/1/pump", 1, b"900")])
+    return tmp_path / "fleet.db"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["scna"], "there is no command 'scna'; did you mean 'scan'?"),
+        (["fsck"], "there is no command 'fsck'; did you mean 'verify'?"),
+        (["nonsense"], "there is no command 'nonsense' of topicdb; it has: bridge,"),
+        (["replay", "rnu"], "there is no command 'rnu'; did you mean 'run'?"),
+        (["--debgu"], "there is no option '--debgu' of topicdb; did you mean '--debug'?"),
+        (
+            ["scan", "x", "--strat", "1"],
+            "no option '--strat' of topicdb scan; did you mean '--start",
+        ),
+        (["scan", "x", "--since", "1"], "'--since' of topicdb scan; did you mean '--start'?"),
+        (["quota", "x", "--tls-root-certs", "1"], "did you mean '--ca'?"),
+        (["scan", "x", "--quux"], "no option '--quux' of topicdb scan; --help lists those that"),
+        (["scan", "x", "--order", "Tiem"], "'Tiem' is not one of stream, time, none; did you mean"),
+        (["scan", "x", "--limit", "ten"], "'--limit': expected a whole number, such as 10"),
+        (["scan", "x", "a", "b"], "'b' is one argument too many"),
+        (["scan", "x", "a", "a/b"], "put a topic filter in quotes: 'site/+/pump'"),
+        (["scan", "x", "--start", "yesterday", "14:02"], "in quotes: 'yesterday 14:02'"),
+        (["scan", "x", "a", "--start", "today", "14:02"], "in quotes: 'yesterday 14:02'"),
+        (["scan"], "Missing argument 'PATH|URL'"),
+        (["import", "grpc://plant", "x"], "run it on that machine with the directory"),
+    ],
+)
+def test_usage(words: list[str], told: str) -> None:
+    assert told in usage_error(*words)
+
+
+def test_a_path_without_a_database(path: Path, tmp_path: Path) -> None:
+    told = error_of("scan", tmp_path / "flet.db")
+    assert told == f"there is no database at {tmp_path / 'flet.db'}; did you mean {path}?"
+    assert f"but there are some in it: {path}" in error_of("info", tmp_path)
+    assert f"beside it there are: {path}" in error_of("rotate", tmp_path / "other")
+    none = tmp_path / "no" / "x.db"
+    assert error_of("last", none) == f"there is no database at {none}"
+
+
+def test_a_bad_filter(path: Path) -> None:
+    assert "a wildcard must be a whole level" in error_of("scan", path, "site#")
+
+
+def test_options_for_a_server(path: Path) -> None:
+    told = error_of("scan", path, "--token", "x")
+    assert (
+        told == f"--token, --token-file and --ca are for the URL of a server, and {path} is a "
+        "directory"
+    )
+    url = "grpc://127.0.0.1:1"
+    assert "nobody listens there" in error_of("scan", url)
+    assert error_of("scan", "http://x").startswith("expected grpc+tls://host:port or grpc://host")
+    assert "not both" in error_of("scan", url, "--token", "x", "--token-file", path / "TOPICDB")
+    assert "give the URL of the server" in error_of("quota", path)
+
+
+def test_every_command_has_a_sentence_and_an_example() -> None:
+    from topicdb.cli.app import app
+
+    def commands(typer_app: object, words: list[str]) -> list[list[str]]:
+        import typer
+
+        group = typer.main.get_command(typer_app)  # type: ignore[arg-type]
+        return _leaves(group, words)
+
+    for words in commands(app, []):
+        result = run_here(*words, "--help")
+        assert result.returncode == 0
+        if words not in _WITHOUT_EXAMPLE:
+            assert f"topicdb {' '.join(words)} " in result.stdout.replace("\n", " "), words
+            assert "Example:" in result.stdout, words
+
+
+_WITHOUT_EXAMPLE: list[list[str]] = []
+
+
+def _leaves(command: object, words: list[str]) -> list[list[str]]:
+    below = getattr(command, "commands", None)
+    if below is None:
+        return [words]
+    return [leaf for name, one in below.items() for leaf in _leaves(one, [*words, name])]
