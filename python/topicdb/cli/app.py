@@ -19,6 +19,7 @@ from topicdb.cli.commands import (
     parquet,
     queue,
     serve,
+    tail,
 )
 from topicdb.cli.commands.replay import commands as replay_commands
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
@@ -77,6 +78,7 @@ def topicdb_command(
 
 app.command()(messages.scan)
 app.command()(messages.last)
+app.command()(tail.tail)
 app.command()(ingest.ingest)
 app.command("export")(parquet.export)
 app.command("import")(parquet.import_files)
