@@ -11,6 +11,7 @@ from topicdb import _core
 from topicdb.cli.commands import (
     bridge,
     care,
+    changing,
     consumers,
     ingest,
     inspecting,
@@ -79,6 +80,8 @@ def topicdb_command(
 app.command()(messages.scan)
 app.command()(messages.last)
 app.command()(tail.tail)
+app.command()(changing.publish)
+app.command()(changing.delete)
 app.command()(ingest.ingest)
 app.command("export")(parquet.export)
 app.command("import")(parquet.import_files)
