@@ -1,11 +1,7 @@
 """The commands: each takes options, makes one call, and prints the result."""
-
 from __future__ import annotations
-
 from typing import Annotated
-
 import typer
-
 import topicdb
 from topicdb import _core
 from topicdb.cli.commands import (
@@ -21,11 +17,11 @@ from topicdb.cli.commands import (
     queue,
     serve,
     tail,
+    top,
 )
 from topicdb.cli.commands.replay import commands as replay_commands
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
 from topicdb.cli.times import show_in
-
 app = typer.Typer(
     cls=ErrorGroup,
     no_args_is_help=True,
@@ -33,13 +29,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
 app.add_typer(consumers.app, name="consumers")
 app.add_typer(queue.app, name="queue")
 app.add_typer(serve.token_app, name="token")
 app.add_typer(replay_commands.app, name="replay")
-
-
 def run() -> int:
     """Runs the command line of this process, and returns or exits with the exit code."""
     try:
@@ -47,8 +40,6 @@ def run() -> int:
     except KeyboardInterrupt:  # it came before or after a command ran
         return EXIT_INTERRUPTED
     return 0
-
-
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(
@@ -56,8 +47,6 @@ def _show_version(wanted: bool) -> None:
             f"(format {_core.FORMAT_VERSION}, RocksDB {_core.ROCKSDB_VERSION})"
         )
         raise typer.Exit()
-
-
 @app.callback()
 def topicdb_command(
     version: Annotated[
@@ -69,17 +58,15 @@ def topicdb_command(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")] = False,
 ) -> None:
     """Stores, finds and shows MQTT messages in a TopicDB database.
-
     PATH is the directory of a database, and URL the address of a server that offers one. Commands
     that read work while another process writes. Exit codes: 0 done, 1 error, 2 wrong usage, 3
     another process has the database open for writing, 130 interrupted with Ctrl-C.
     """
     show_in(None)
-
-
 app.command()(messages.scan)
 app.command()(messages.last)
 app.command()(tail.tail)
+app.command()(top.top)
 app.command()(changing.publish)
 app.command()(changing.delete)
 app.command()(ingest.ingest)
