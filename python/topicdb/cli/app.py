@@ -1,7 +1,11 @@
 """The commands: each takes options, makes one call, and prints the result."""
+
 from __future__ import annotations
+
 from typing import Annotated
+
 import typer
+
 import topicdb
 from topicdb import _core
 from topicdb.cli.commands import (
@@ -16,12 +20,14 @@ from topicdb.cli.commands import (
     parquet,
     queue,
     serve,
+    sql,
     tail,
     top,
 )
 from topicdb.cli.commands.replay import commands as replay_commands
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
 from topicdb.cli.times import show_in
+
 app = typer.Typer(
     cls=ErrorGroup,
     no_args_is_help=True,
@@ -33,6 +39,8 @@ app.add_typer(consumers.app, name="consumers")
 app.add_typer(queue.app, name="queue")
 app.add_typer(serve.token_app, name="token")
 app.add_typer(replay_commands.app, name="replay")
+
+
 def run() -> int:
     """Runs the command line of this process, and returns or exits with the exit code."""
     try:
@@ -40,6 +48,8 @@ def run() -> int:
     except KeyboardInterrupt:  # it came before or after a command ran
         return EXIT_INTERRUPTED
     return 0
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(
@@ -47,6 +57,8 @@ def _show_version(wanted: bool) -> None:
             f"(format {_core.FORMAT_VERSION}, RocksDB {_core.ROCKSDB_VERSION})"
         )
         raise typer.Exit()
+
+
 @app.callback()
 def topicdb_command(
     version: Annotated[
@@ -63,10 +75,13 @@ def topicdb_command(
     another process has the database open for writing, 130 interrupted with Ctrl-C.
     """
     show_in(None)
+
+
 app.command()(messages.scan)
 app.command()(messages.last)
 app.command()(tail.tail)
 app.command()(top.top)
+app.command()(sql.sql)
 app.command()(changing.publish)
 app.command()(changing.delete)
 app.command()(ingest.ingest)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
-from cli_runs import error_of, run_here, usage_error
+from cli_runs import COMMAND, error_of, run_here, usage_error
 
 import topicdb
 
@@ -99,3 +101,19 @@ def _leaves(command: object, words: list[str]) -> list[list[str]]:
     if below is None:
         return [words]
     return [leaf for name, one in below.items() for leaf in _leaves(one, [*words, name])]
+
+
+def test_shells_complete_commands_and_options() -> None:
+    def completed(words: str) -> list[str]:
+        environment = {
+            **os.environ,
+            "_TOPICDB_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        }
+        done = subprocess.run([COMMAND], env=environment, capture_output=True, text=True)
+        return done.stdout.split()
+
+    assert completed("topicdb ta") == ["tail"]
+    assert "seek" in completed("topicdb consumers se")
+    assert "--start" in completed("topicdb scan --st")

@@ -49,7 +49,7 @@ class TestScan:
         assert output_of("scan", filled, "metrics/#", "--order", "time").splitlines() == [
             "2023-11-14T22:13:20.000000Z  metrics/h1/cpu  42",
             '2023-11-14T22:13:20.000001Z  metrics/h1/mem  {"free": "½"}',
-            "2023-11-14T22:13:20.000002Z  metrics/h2/cpu  0xff00",
+            "2023-11-14T22:13:20.000002Z  metrics/h2/cpu  0xff00 (2 bytes)",
         ]
 
     def test_json(self, filled: Path) -> None:
@@ -186,7 +186,7 @@ class TestLast:
         assert output_of("last", filled, "metrics/#").splitlines() == [
             "2023-11-14T22:13:20.000009Z  metrics/h1/cpu  43",
             '2023-11-14T22:13:20.000001Z  metrics/h1/mem  {"free": "½"}',
-            "2023-11-14T22:13:20.000002Z  metrics/h2/cpu  0xff00",
+            "2023-11-14T22:13:20.000002Z  metrics/h2/cpu  0xff00 (2 bytes)",
         ]
         lines = output_of("last", filled, "+/+/cpu", "--start", str(T0 + 3), "--json").splitlines()
         assert [json.loads(line)["value"] for line in lines] == ["43"]

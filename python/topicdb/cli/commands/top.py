@@ -48,13 +48,13 @@ class Sort(str, Enum):
 class Row:
     """A topic or a filter: what came in the last interval, and its newest message.
 
-    ``messages`` and ``bytes`` are those of the interval, topics and values together. ``value`` and
-    ``timestamp`` are of the newest message.
+    ``messages`` are those of the interval, and ``size`` the bytes of their topics and values.
+    ``value`` and ``timestamp`` are of the newest message.
     """
 
     name: str
     messages: int = 0
-    bytes: int = 0
+    size: int = 0
     timestamp: int = -1
     value: bytes = b""
 
@@ -141,14 +141,14 @@ def _row_of_filter(database: topicdb.Database, filter: str, start: int) -> Row:
 
 def _count(row: Row, message: topicdb.Message) -> None:
     row.messages += 1
-    row.bytes += len(message.topic.encode()) + len(message.value)
+    row.size += len(message.topic.encode()) + len(message.value)
     row.newest(message)
 
 
 def _sorted(rows: Iterable[Row], sort: Sort) -> list[Row]:
     keys: dict[Sort, Any] = {
         Sort.MESSAGES: lambda row: (-row.messages, -row.timestamp, row.name),
-        Sort.BYTES: lambda row: (-row.bytes, -row.timestamp, row.name),
+        Sort.BYTES: lambda row: (-row.size, -row.timestamp, row.name),
         Sort.AGE: lambda row: (-row.timestamp, row.name),
         Sort.NAME: lambda row: row.name,
     }
@@ -164,7 +164,7 @@ def _table(rows: list[Row], count: int, by: By, every_us: int, now: int) -> Tabl
         found.add_row(
             printable(row.name),
             f"{row.messages * 1e6 / every_us:,.1f}",
-            decimal(round(row.bytes * 1e6 / every_us)),
+            decimal(round(row.size * 1e6 / every_us)),
             _age(row, now),
             value,
         )
@@ -188,7 +188,7 @@ def _json_of(row: Row, every_us: int, now: int) -> dict[str, Any]:
     return {
         "name": fields["name"],
         "messages_per_s": row.messages * 1e6 / every_us,
-        "bytes_per_s": row.bytes * 1e6 / every_us,
+        "bytes_per_s": row.size * 1e6 / every_us,
         "timestamp": row.timestamp if is_known else None,
         "age_us": now - row.timestamp if is_known else None,
         **json_fields("value", row.value),
