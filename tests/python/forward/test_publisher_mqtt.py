@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from brokers import MOSQUITTO, Broker, mosquitto
 from mqtt_clients import Received, Subscriber
-from support import Child, wait_until
+from support import PATIENCE_S, Child, wait_until
 
 import topicdb
 from topicdb.arguments.times import now_us
@@ -138,7 +138,7 @@ def test_messages_arrive_as_they_were_published(broker: Broker, path: Path, prot
         publisher.publish("q/2", "two", qos=2, retain=True)
         asyncio.run(publisher.publish_await("q/none"))
         publisher.publish_many([("m/1", "a"), ("m/2", "b")], qos=2, retain=True)
-        assert publisher.wait(10)
+        assert publisher.wait(PATIENCE_S)
         assert publisher.pending == (0, 0)
         wait_until(lambda: len(subscriber.messages) == 6)
         found = {m.topic: (m.payload, m.qos, m.retain) for m in subscriber.messages}
@@ -210,7 +210,7 @@ def test_a_broker_that_is_killed_while_it_publishes_costs_nothing(
             assert not publisher.wait(timeout=0)
             broker.start()
             wait_until(partial(subscriber.was_connected, kills + 2))
-        assert publisher.wait(30)
+        assert publisher.wait(PATIENCE_S)
         wait_until(partial(subscriber.has, b"%d" % (number - 1)))
         wait_until(partial(subscriber.has, b"while it was away 2"))
         assert publisher.stats().failures >= 3
@@ -233,7 +233,7 @@ def test_connections_that_are_cut_lose_nothing(broker: Broker, path: Path, qos: 
             wait_until(partial(subscriber.has, expected[cut * 300 + 20]))
             wire.refusals = cut % 3
             wire.cut()
-        assert publisher.wait(30)
+        assert publisher.wait(PATIENCE_S)
         wait_until(partial(subscriber.has, expected[-1]))
         stats = publisher.stats()
         assert stats.connections > 5
@@ -255,14 +255,14 @@ def test_a_broker_that_has_lost_the_session_gets_the_message_again(
         wait_until((directory / "mosquitto.db").exists)
         with publisher_to(wire.port, path) as publisher:
             publisher.publish("t", "0", qos=2)
-            assert publisher.wait(30)
+            assert publisher.wait(PATIENCE_S)
             wire.lets_through = 1  # PUBLISH, but not PUBREL
             publisher.publish("t", "1", qos=2)
             wait_until(lambda: wire.held == 1)
             broker.kill()
             wire.lets_through = None
             broker.start()  # with what it knew before the publisher came
-            assert publisher.wait(30)
+            assert publisher.wait(PATIENCE_S)
             wait_until(partial(subscriber.has, b"1"))
             assert publisher.stats().acknowledged == 2
     assert by_topic(subscriber.messages) == {"t": [b"0", b"1"]}
@@ -292,7 +292,7 @@ def test_a_publisher_that_is_killed_loses_nothing_that_it_took(
                     last = int(line)
             # What it took and did not come to print is in the queue, too.
             with publisher_to(broker.port, path) as publisher:
-                assert publisher.wait(30)
+                assert publisher.wait(PATIENCE_S)
             taken = {int(item) for item in subscriber.items} | {last}
             last = max(taken)
         wait_until(partial(subscriber.has, b"%d" % last))
@@ -311,7 +311,7 @@ def test_the_broker_comes_after_the_messages(tmp_path: Path, path: Path) -> None
         expired = now_us() + 1_000_000
         wait_until(lambda: now_us() > expired)
         with broker:
-            assert publisher.wait(30)
+            assert publisher.wait(PATIENCE_S)
         stats = publisher.stats()
     assert stats.acknowledged + stats.expired == 101
     assert stats.expired == 1
@@ -334,7 +334,7 @@ def test_publish_waits_for_room_until_the_broker_has_made_it(tmp_path: Path, pat
         with broker, Subscriber(broker.port) as subscriber:
             thread.join()
             assert done.is_set()
-            assert publisher.wait(30)
+            assert publisher.wait(PATIENCE_S)
             wait_until(partial(subscriber.has, b"199" * 30))
     assert publisher.stats().acknowledged == 200
 
@@ -358,7 +358,7 @@ def test_what_the_broker_refuses_holds_up_nothing(tmp_path: Path, path: Path, qo
             publisher.publish(f"bad/{number}", str(number), qos, properties={"n": str(number)})
         publisher.publish("good/large", b"x" * 2000, qos)
         publisher.publish("good/last", "last", qos)
-        assert publisher.wait(30)
+        assert publisher.wait(PATIENCE_S)
         wait_until(partial(subscriber.has, b"last"))
         stats = publisher.stats()
         assert (stats.refused, stats.refused_waiting) == (11, 11)
@@ -384,7 +384,7 @@ def test_what_the_broker_refuses_holds_up_nothing(tmp_path: Path, path: Path, qo
 def publish_refused(publisher: topicdb.Publisher) -> int:
     """Publishes refused messages again, and returns how many are refused again."""
     assert publisher.publish_refused() > 0
-    assert publisher.wait(30)
+    assert publisher.wait(PATIENCE_S)
     return len(publisher.refused)
 
 
@@ -393,7 +393,7 @@ def test_refused_messages_are_kept_over_a_restart(tmp_path: Path, path: Path) ->
         for count in (1, 2):
             with publisher_to(broker.port, path) as publisher:
                 publisher.publish("t", b"x" * 1000)
-                assert publisher.wait(30)
+                assert publisher.wait(PATIENCE_S)
                 assert publisher.stats().refused_waiting == count
                 assert publisher.stats().refused == 1
     assert Path(f"{path}.refused").is_dir()
@@ -411,7 +411,7 @@ def test_a_message_for_which_the_broker_disconnects_holds_up_nothing(
         publisher.publish_many([("t", str(number)) for number in range(50)])
         publisher.publish(deep, "deep")
         publisher.publish_many([("t", str(number)) for number in range(50, 100)])
-        assert publisher.wait(60)
+        assert publisher.wait(PATIENCE_S)
         wait_until(partial(subscriber.has, b"99"))
         (letter,) = publisher.refused
         assert (letter.topic, letter.payload) == (deep, b"deep")
@@ -460,7 +460,7 @@ def test_tls_and_a_wrong_password(tmp_path: Path, path: Path) -> None:
             assert publisher.stats().pending_items == 2
         url = f"mqtts://me:right@127.0.0.1:{broker.port}"
         with topicdb.Publisher(path, url, **own) as publisher:
-            assert publisher.wait(30)
+            assert publisher.wait(PATIENCE_S)
             assert publisher.stats().acknowledged == 2
 
 
@@ -469,7 +469,7 @@ WILL = """
     url = f"mqtt://127.0.0.1:{sys.argv[2]}"
     with topicdb.Publisher(sys.argv[1], url, will=("will", "gone", 1, True)) as publisher:
         publisher.publish("t", "here")
-        assert publisher.wait(30)
+        assert publisher.wait(PATIENCE_S)
         print("here", flush=True)
         sys.stdin.readline()
 """

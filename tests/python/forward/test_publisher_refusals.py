@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import wait_until
+from support import PATIENCE_S, wait_until
 
 import topicdb
 
@@ -94,7 +94,7 @@ def test_what_may_pass_is_sent_again(tmp_path: Path, reason: int) -> None:
 
     with Server(answer) as server, topicdb.Publisher(tmp_path / "q", server.url, **QUICK) as one:
         one.publish_many([("t", str(number)) for number in range(5)])
-        assert one.wait(30)
+        assert one.wait(PATIENCE_S)
         assert (one.stats().acknowledged, one.stats().refused) == (5, 0)
         assert one.stats().failures == 5
     assert server.payloads.count(b"1") == 6
@@ -110,7 +110,7 @@ def test_what_does_not_pass_is_put_aside_in_the_end(tmp_path: Path) -> None:
         topicdb.Publisher(tmp_path / "q", server.url, refuse_after=0.2, **QUICK) as publisher,
     ):
         publisher.publish_many([("t", str(number)) for number in range(100)])
-        assert publisher.wait(30)
+        assert publisher.wait(PATIENCE_S)
         assert publisher.stats().acknowledged == 98
         letters = list(publisher.refused)
     assert [letter.payload for letter in letters] == [b"1", b"3"]
@@ -135,7 +135,7 @@ def test_what_the_broker_has_ruled_out_is_not_sent(
     ):
         publisher.publish("t", "ruled out", **message)
         publisher.publish("t", "1")
-        assert publisher.wait(30)
+        assert publisher.wait(PATIENCE_S)
         (letter,) = publisher.refused
         assert reason in letter.reason
     assert server.payloads == [b"1"]
@@ -153,7 +153,7 @@ def test_what_cannot_be_put_aside_stays(tmp_path: Path) -> None:
             publisher.publish("t", "good")
             wait_until(lambda: isinstance(publisher.stats().error, topicdb.LockedError))
             assert publisher.pending.items == 2
-        assert publisher.wait(30)
+        assert publisher.wait(PATIENCE_S)
         assert [letter.payload for letter in publisher.refused] == [b"bad"]
     assert server.payloads.count(b"bad") > 1
     assert b"good" in server.payloads
