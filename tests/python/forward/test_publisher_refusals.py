@@ -42,12 +42,12 @@ class Server:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            with client, client.makefile("rwb") as stream:
-                try:
+            try:
+                with client, client.makefile("rwb") as stream:
                     while (head := stream.read(1)) != b"":
                         self._packet(stream, head[0])
-                except (OSError, IndexError, struct.error):
-                    continue  # the publisher has cut the connection, maybe within a packet
+            except (OSError, IndexError, struct.error):
+                continue  # the publisher has cut the connection, maybe within a packet
 
     def _packet(self, stream: Any, head: int) -> None:
         length, shift = 0, 0

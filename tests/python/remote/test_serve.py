@@ -43,7 +43,7 @@ def test_a_database_is_served_until_sigterm(tmp_path: Path) -> None:
             assert db.schema["shards"] == 2
             stream = iter(db.scan("a"))
             next(stream)
-        assert "is locked" in error_in(run("rotate", path), EXIT_LOCKED)
+        assert "is open for writing" in error_in(run("rotate", path), EXIT_LOCKED)
         assert process.stop() == (0, "")
     with topicdb.open(path) as database:
         assert database.scan("a").count() == 100
