@@ -8,7 +8,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: ## a year of New York's flights and weather as MQTT messages: stored by Spark, read back, plotted
@@ -142,6 +142,10 @@ format: ## format C++ and Python
 .PHONY: wheel
 wheel: ## sdist, and from it a wheel that needs no library of the system, in dist/; tested
 	@scripts/setup.sh test arrow,spark,cli,serve && scripts/wheel.sh
+
+.PHONY: release
+release: ## check, build, commit and tag VERSION=0.2.0; ARGS=--dry-run only checks, and shows what would change
+	@scripts/release.sh $(VERSION) $(ARGS)
 
 .PHONY: setup
 setup: ## only install what is needed to build and test: system packages, RocksDB, .venv
