@@ -1,13 +1,11 @@
 #include "base/clock.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <array>
 #include <cctype>
 #include <chrono>
 #include <ctime>
 #include <string_view>
+
+#include "base/file/system_calls.h"
 
 namespace topicdb {
 
@@ -24,20 +22,15 @@ int HexDigit(char digit) {
   return static_cast<int>(kDigits.find(digit));
 }
 
-// "b619378f-5970-4bda-b7e8-0ebe8409775e"
+// "b619378f-5970-4bda-b7e8-0ebe8409775e", or with upper case letters
 BootId ReadBootId() {
   BootId id{};
-  std::array<char, 64> text{};
-  const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return id;
-  const ssize_t size = read(file, text.data(), text.size());
-  close(file);
   std::size_t digits = 0;
-  for (ssize_t i = 0; i < size && digits < 2 * id.size(); ++i) {
-    const char digit = text[static_cast<std::size_t>(i)];
-    if (std::isxdigit(static_cast<unsigned char>(digit)) == 0) continue;
+  for (const char letter : BootIdText()) {
+    const auto digit = static_cast<unsigned char>(letter);
+    if (std::isxdigit(digit) == 0 || digits == 2 * id.size()) continue;
     auto& byte = id[digits++ / 2];
-    byte = static_cast<std::uint8_t>(byte << 4 | HexDigit(digit));
+    byte = static_cast<std::uint8_t>(byte << 4 | HexDigit(static_cast<char>(std::tolower(digit))));
   }
   return digits == 2 * id.size() ? id : BootId{};
 }

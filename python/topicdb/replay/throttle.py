@@ -17,6 +17,13 @@ WAIT_S_MIN, WAIT_S_MAX = 0.02, 1.0
 _BURST_S = 0.05
 
 
+def _usable_processors() -> int:
+    """Returns how many processors this process may use, as far as the system tells."""
+    if hasattr(os, "sched_getaffinity"):  # macOS has none
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class ReadThrottle:
     """Decides how many messages a second all replays of one log may read together.
 
@@ -40,7 +47,7 @@ class ReadThrottle:
         self._commits = commits
         self._cpu_s = cpu_s
         self._clock = clock
-        self._processors = processors or len(os.sched_getaffinity(0))
+        self._processors = processors or _usable_processors()
         self._lock = threading.Lock()
         self._per_s: float | None = None
         self._level = 0.0

@@ -9,6 +9,7 @@
 
 #include "base/file/files.h"
 #include "base/file/known_file.h"
+#include "base/file/system_calls.h"
 
 namespace topicdb {
 
@@ -86,24 +87,17 @@ Status File::Truncate(std::uint64_t size) const {
 }
 
 void File::Discard(std::uint64_t offset, std::uint64_t size) const {
-#ifdef FALLOC_FL_PUNCH_HOLE
-  static_cast<void>(fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                              static_cast<off_t>(offset), static_cast<off_t>(size)));
-#endif
+  ReleaseSpace(fd_, offset, size);
 }
 
 Status File::Reserve(std::uint64_t size) const {
-  if (size == 0) return Status::Ok();
-  int outcome = 0;
-  do {
-    outcome = fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size));
-  } while (outcome != 0 && errno == EINTR);
-  if (outcome == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return Status::Ok();
-  return ErrnoFault("reserving space for", path_, errno);
+  const int error = size == 0 ? 0 : ReserveSpace(fd_, size);
+  return error == 0 ? Status::Ok() : ErrnoFault("reserving space for", path_, error);
 }
 
 Status File::Sync() const {
-  return fdatasync(fd_) == 0 ? Status::Ok() : ErrnoFault("syncing", path_, errno);
+  const int error = SyncToDevice(fd_);
+  return error == 0 ? Status::Ok() : ErrnoFault("syncing", path_, error);
 }
 
 Status File::CheckInPlace() const {

@@ -1,6 +1,5 @@
 #include "base/file/file_copy.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "base/file/file.h"
 #include "base/file/files.h"
+#include "base/file/system_calls.h"
 
 namespace topicdb {
 
@@ -79,10 +79,11 @@ Status SyncTree(const std::string& path) {
 }
 
 Status Exchange(const std::string& a, const std::string& b) {
-  if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) {
-    return Status::Ok();
+  const int error = ExchangeNames(a, b);
+  if (error == 0) return Status::Ok();
+  if (error != EINVAL && error != ENOSYS && error != ENOTSUP) {
+    return ErrnoFault("exchanging " + a + " and", b, error);
   }
-  if (errno != EINVAL && errno != ENOSYS) return ErrnoFault("exchanging " + a + " and", b, errno);
   const std::string between = a + ".exchanged";
   if (rename(a.c_str(), between.c_str()) != 0) return ErrnoFault("renaming", a, errno);
   if (rename(b.c_str(), a.c_str()) != 0) return ErrnoFault("renaming", b, errno);

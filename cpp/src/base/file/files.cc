@@ -19,6 +19,7 @@
 
 #include "base/file/descriptor_limit.h"
 #include "base/file/file.h"
+#include "base/file/system_calls.h"
 #include "base/thread/mutex.h"
 #include "base/thread/per_process.h"
 
@@ -181,7 +182,8 @@ Status RemoveTree(const std::string& path) {
 Status SyncDirectory(const std::string& path) {
   const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0) return ErrnoFault("opening", path, errno);
-  return fsync(fd.get()) == 0 ? Status::Ok() : ErrnoFault("syncing", path, errno);
+  const int error = SyncDirectoryToDevice(fd.get());
+  return error == 0 ? Status::Ok() : ErrnoFault("syncing", path, error);
 }
 
 Status CreateIfMissing(const std::string& path) {

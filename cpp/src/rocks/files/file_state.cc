@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/file/files.h"
+#include "base/file/system_calls.h"
 
 namespace topicdb::rocks {
 
@@ -30,8 +31,9 @@ std::string StateOf(const std::string& directory, StateFiles files) {
   for (const std::string& name : *names) {
     struct stat info{};
     if (!name.ends_with(".log") || stat((directory + "/" + name).c_str(), &info) != 0) continue;
-    state += name + " " + std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec) +
-             "." + std::to_string(info.st_mtim.tv_nsec) + "\n";
+    const timespec changed = ChangeTime(info);
+    state += name + " " + std::to_string(info.st_size) + " " + std::to_string(changed.tv_sec) +
+             "." + std::to_string(changed.tv_nsec) + "\n";
   }
   return state;
 }

@@ -1,6 +1,7 @@
 // Notices that other processes have committed jobs while a database is open for writing.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 #include <thread>
@@ -25,11 +26,12 @@ class JobWatcher {
   JobWatcher& operator=(const JobWatcher&) = delete;
 
  private:
-  JobWatcher(int notify_fd, int stop_fd, std::function<void()> changed);
+  JobWatcher(int notify_fd, std::array<int, 2> stop, std::function<void()> changed);
   void Run();
 
   const int notify_fd_;
-  const int stop_fd_;
+  const int stop_fd_;  // can be read when the thread is to end
+  const int stop_writer_fd_;
   const std::function<void()> changed_;
   std::thread thread_;
 };

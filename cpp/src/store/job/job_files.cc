@@ -13,6 +13,7 @@
 #include "base/bytes/checked_record.h"
 #include "base/bytes/coding.h"
 #include "base/clock.h"
+#include "base/file/system_calls.h"
 
 namespace topicdb {
 
@@ -52,7 +53,7 @@ WallTime LastChange(const std::string& path) {
   const auto change_of = [](const std::string& file) {
     struct stat info{};
     const bool exists = stat(file.c_str(), &info) == 0;
-    return WallTime(std::chrono::seconds(exists ? info.st_mtim.tv_sec : 0));
+    return WallTime(std::chrono::seconds(exists ? ChangeTime(info).tv_sec : 0));
   };
   WallTime last = change_of(path);
   const auto names = ListDirectory(path);

@@ -1,8 +1,11 @@
 #include "store/database/job_watcher.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <string>
 #include <thread>
 
@@ -74,6 +77,20 @@ TEST(JobWatcher, ItsEndWaitsForTheCallThatRuns) {
   watcher->reset();
   EXPECT_TRUE(ended);
   releaser.join();
+}
+
+TEST(JobWatcher, EndsAlthoughAForkedChildHasItsDescriptors) {
+  const TestDirectory directory;
+  auto watcher = JobWatcher::Start(directory / "", [] {});
+  ASSERT_TRUE(watcher.ok()) << watcher.status().message();
+  const pid_t child = fork();
+  if (child == 0) {
+    while (true) pause();
+  }
+  ASSERT_GT(child, 0);
+  watcher->reset();
+  kill(child, SIGKILL);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 TEST(JobWatcher, EndsThoughNothingHappens) {
