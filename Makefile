@@ -38,6 +38,10 @@ test-loaded: ## all tests on a loaded machine: at the lowest priority, beside a 
 test-cpp: ## C++ tests only
 	@scripts/cpp.sh dev $(ARGS)
 
+.PHONY: test-aarch64
+test-aarch64: ## C++ tests compiled for ARM, 64 bits, and run under qemu
+	@scripts/cpp.sh aarch64 $(ARGS)
+
 .PHONY: test-python
 test-python: ## Python tests only, against the wheel installed in .venv
 	@scripts/setup.sh test arrow,spark,cli,serve

@@ -39,6 +39,14 @@ topicdb_logged() {
   topicdb_fail "failed: $* (whole log: $log)"
 }
 
+# Prints the mirror from which this machine gets its Debian packages, and the release that it has. No mirror is
+# written down in this repository.
+topicdb_debian_mirror() {
+  # shellcheck disable=SC2016 # apt expands them
+  apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
+    awk '$2 ~ /^(bookworm|trixie|stable|oldstable)$/ {print; exit}'
+}
+
 # Prints one hash over the names and contents of files and folders.
 topicdb_hash() {
   (cd "$topicdb_root" &&
@@ -64,6 +72,15 @@ topicdb_build_environment() {
   local prefix
   prefix=$("$topicdb_root/scripts/rocksdb.sh")
   export CMAKE_PREFIX_PATH=$prefix${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
+  export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$topicdb_root}
+}
+
+# Sets the environment of the preset aarch64: where its toolchain finds the libraries.
+topicdb_aarch64_environment() {
+  local libraries rocksdb
+  libraries=$("$topicdb_root/scripts/aarch64_sysroot.sh")
+  rocksdb=$("$topicdb_root/scripts/rocksdb.sh" --aarch64)
+  export TOPICDB_AARCH64_ROOTS=$libraries:$rocksdb
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$topicdb_root}
 }
 

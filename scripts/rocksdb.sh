@@ -5,7 +5,8 @@
 # iterator ends early with status OK. This script takes Debian 13's source package of the same
 # project, checks its SHA-256, builds the static library alone, and keeps it in the user's cache
 # by version, flags and compiler, so that another clone finds it there.
-# `rocksdb.sh --fetch-only DIR` fetches and unpacks the source, and builds nothing.
+# `rocksdb.sh --fetch-only DIR` fetches and unpacks the source, and builds nothing. `rocksdb.sh --aarch64`
+# cross-compiles it for ARM, with the toolchain of cmake/aarch64-linux-gnu.cmake.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -17,7 +18,12 @@ sha256=fdccab16133c9d927a183c2648bcea8d956fb41eb1df2aacaa73eb0b95e43724
 # instructions for it, and the bindings check that they are there. On other processors RocksDB looks for
 # such instructions at run time.
 cpu_flags=
-[ "$(uname -m)" != x86_64 ] || cpu_flags=" -march=x86-64-v2 -mpclmul"
+compiler=c++ target=
+if [ "${1:-}" = --aarch64 ]; then
+  target=aarch64 compiler=aarch64-linux-gnu-g++
+elif [ "$(uname -m)" = x86_64 ]; then
+  cpu_flags=" -march=x86-64-v2 -mpclmul"
+fi
 flags=(
   -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON
   "-DCMAKE_CXX_FLAGS=-fvisibility=hidden$cpu_flags" # no RocksDB symbol leaves our module
@@ -26,19 +32,12 @@ flags=(
   -DWITH_GFLAGS=OFF -DWITH_LIBURING=OFF -DWITH_TESTS=OFF -DWITH_ALL_TESTS=OFF
   -DWITH_TOOLS=OFF -DWITH_CORE_TOOLS=OFF -DWITH_BENCHMARK_TOOLS=OFF -DWITH_TRACE_TOOLS=OFF
 )
-key=$(printf '%s\n' "$sha256" "${flags[@]}" "$(c++ -dumpfullversion)" | sha256sum | cut -c1-12)
-prefix=$(topicdb_cache_dir)/rocksdb-$version-$key
-
-# Prints the mirror from which this machine gets its Debian packages: no mirror is written down here.
-debian_mirror() {
-  # shellcheck disable=SC2016 # apt expands them
-  apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
-    awk '$2 ~ /^(bookworm|trixie|stable|oldstable)$/ {print $1; exit}'
-}
+key=$(printf '%s\n' "$sha256" "${flags[@]}" "$("$compiler" -dumpfullversion)" | sha256sum | cut -c1-12)
+prefix=$(topicdb_cache_dir)/rocksdb-$version-${target:+$target-}$key
 
 fetch_source() {
   local dir=$1 mirror
-  mirror=$(debian_mirror)
+  read -r mirror _ < <(topicdb_debian_mirror) || true
   [ -n "$mirror" ] || topicdb_fail "no Debian mirror in the apt sources of this machine"
   mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial"
   echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" \
@@ -55,20 +54,26 @@ fetch_source() {
 }
 
 compile() {
-  local dir=$1
-  cmake -S "$dir/src" -B "$dir/build" -GNinja "${flags[@]}" \
+  local dir=$1 toolchain=()
+  if [ "$target" = aarch64 ]; then
+    toolchain=(-DCMAKE_TOOLCHAIN_FILE="$topicdb_root/cmake/aarch64-linux-gnu.cmake")
+    TOPICDB_AARCH64_ROOTS=$("$topicdb_root/scripts/aarch64_sysroot.sh")
+    export TOPICDB_AARCH64_ROOTS
+  fi
+  cmake -S "$dir/src" -B "$dir/build" -GNinja "${flags[@]}" "${toolchain[@]}" \
     -DCMAKE_INSTALL_PREFIX="$dir/prefix" -DCMAKE_INSTALL_LIBDIR=lib
   cmake --build "$dir/build" --target install
 }
 
 build() {
-  local work=$cache/rocksdb-build # nobody else uses it, because of the lock; a killed build may have left it
+  local work=$cache/rocksdb-build${target:+-$target} # nobody else uses it, because of the lock; a killed build may have left it
+  local log=$cache/rocksdb${target:+-$target}
   rm -rf "$work"
   mkdir "$work"
-  topicdb_say "RocksDB $version: fetching the source, then compiling it, once per machine" \
-    "(about 12 minutes on two cores; progress: tail -f $cache/rocksdb-build.log)"
-  topicdb_logged "$cache/rocksdb-fetch.log" fetch_source "$work"
-  topicdb_logged "$cache/rocksdb-build.log" compile "$work"
+  topicdb_say "RocksDB $version${target:+ for $target}: fetching the source, then compiling it, once per machine" \
+    "(about 12 minutes on two cores; progress: tail -f $log-build.log)"
+  topicdb_logged "$log-fetch.log" fetch_source "$work"
+  topicdb_logged "$log-build.log" compile "$work"
   mv "$work/prefix" "$prefix" # a single rename, so that nobody ever sees half a prefix
   rm -rf "$work"
 }
@@ -76,7 +81,7 @@ build() {
 [ "${1:-}" != --fetch-only ] || { mkdir -p "$2" && fetch_source "$2" && exit; }
 cache=$(topicdb_cache_dir)
 mkdir -p "$cache"
-exec 9>"$cache/rocksdb.lock"
+exec 9>"$cache/rocksdb${target:+-$target}.lock"
 flock 9
 [ -e "$prefix/lib/librocksdb.a" ] || build
 echo "$prefix"
