@@ -26,6 +26,7 @@ from topicdb.cli.commands import (
 )
 from topicdb.cli.commands.replay import commands as replay_commands
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
+from topicdb.cli.helping import fill_help
 from topicdb.cli.times import show_in
 
 app = typer.Typer(
@@ -107,3 +108,5 @@ app.command()(care.ls)
 app.command()(serve.serve)
 app.command()(serve.quota)
 app.command()(bridge.bridge)
+
+fill_help(app)

@@ -103,6 +103,14 @@ def _leaves(command: object, words: list[str]) -> list[list[str]]:
     return [leaf for name, one in below.items() for leaf in _leaves(one, [*words, name])]
 
 
+def test_help_fills_the_width() -> None:
+    lines = [line.rstrip() for line in run_here("tail", "--help").stdout.splitlines()]
+    start = next(i for i, line in enumerate(lines) if "The newest messages are" in line)
+    end = lines.index("", start)
+    assert " ".join(" ".join(lines[start:end]).split()).endswith("the exit code is 130.")
+    assert all(len(line) > 60 for line in lines[start : end - 1])
+
+
 def test_shells_complete_commands_and_options() -> None:
     def completed(words: str) -> list[str]:
         environment = {
