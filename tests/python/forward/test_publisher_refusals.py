@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,14 @@ class Server:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            try:
-                with client, client.makefile("rwb") as stream:
-                    while (head := stream.read(1)) != b"":
-                        self._packet(stream, head[0])
-            except (OSError, IndexError, struct.error):
-                continue  # the publisher has cut the connection, maybe within a packet
+            # The publisher may cut the connection at any time, also within a packet.
+            with (
+                suppress(OSError, IndexError, struct.error),
+                client,
+                client.makefile("rwb") as stream,
+            ):
+                while (head := stream.read(1)) != b"":
+                    self._packet(stream, head[0])
 
     def _packet(self, stream: Any, head: int) -> None:
         length, shift = 0, 0
