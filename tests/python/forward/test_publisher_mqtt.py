@@ -364,14 +364,14 @@ def test_what_the_broker_refuses_holds_up_nothing(tmp_path: Path, path: Path, qo
         assert (stats.refused, stats.refused_waiting) == (11, 11)
         assert (stats.acknowledged, stats.connections, stats.failures) == (11, 1, 0)
         assert len(errors) == 11
-        assert "bad/0" in str(errors[0])
-        assert "Not authorized" in str(errors[0])
+        # The publisher itself refuses the large one, maybe before the broker answers.
+        (error,) = [str(error) for error in errors if "bad/0" in str(error)]
+        assert "Not authorized" in error
         rules.write_text("topic readwrite #\n")
         broker.process.send_signal(signal.SIGHUP)
         first = publisher.refused.peek()
         assert isinstance(first, RefusedMessage)
-        assert (first.topic, first.payload, first.qos) == ("bad/0", b"0", qos)
-        assert first.properties.user_properties == (("n", "0"),)
+        assert (first.topic, first.qos) in {("bad/0", qos), ("good/large", qos)}
         wait_until(lambda: publish_refused(publisher) == 1)
         wait_until(partial(subscriber.has, b"9"))
         (large,) = publisher.refused
@@ -379,6 +379,8 @@ def test_what_the_broker_refuses_holds_up_nothing(tmp_path: Path, path: Path, qo
         assert publisher.stats().refused_waiting == 0
     expected = {f"good/{n}": [b"%d" % n] for n in range(10)} | {"good/last": [b"last"]}
     assert by_topic(subscriber.messages) == expected | {f"bad/{n}": [b"%d" % n] for n in range(10)}
+    again = {m.topic: m for m in subscriber.messages if m.topic.startswith("bad/")}
+    assert [again[f"bad/{n}"].qos for n in range(10)] == [qos] * 10
 
 
 def publish_refused(publisher: topicdb.Publisher) -> int:

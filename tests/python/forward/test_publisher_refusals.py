@@ -116,7 +116,7 @@ def test_what_does_not_pass_is_put_aside_in_the_end(tmp_path: Path) -> None:
         assert publisher.wait(PATIENCE_S)
         assert publisher.stats().acknowledged == 98
         letters = list(publisher.refused)
-    assert [letter.payload for letter in letters] == [b"1", b"3"]
+    assert sorted(letter.payload for letter in letters) == [b"1", b"3"]
     assert all("Quota exceeded" in letter.reason for letter in letters)
     assert server.payloads.count(b"1") > 1
 
