@@ -16,9 +16,9 @@ Status CheckKeys(const MessageKeys& keys, std::size_t messages, const Schema& sc
 
 Status MessageKeys::CheckCount(std::size_t messages) const {
   if (!each.has_value() || each->size() == messages) return Status::Ok();
-  return InvalidArgument("key: there are " + std::to_string(each->size()) + " keys for " +
-                         std::to_string(messages) +
-                         " messages: give one for each, or one key for all of them");
+  return InvalidArgument("key: expected one for each message (" + std::to_string(messages) +
+                         "), or one key for all of them; got a list of " +
+                         std::to_string(each->size()));
 }
 
 Status CheckKey(std::optional<std::string_view> key) {
