@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -51,6 +52,33 @@ class TestIngest:
         first, second = stored(db_path)
         assert first == ("site/north/pump/1", 1500, b'{"note":"two\\nlines, \\"quoted\\""}')
         assert (second.topic, second.value) == ("site/s/pump/2", b'{"note":""}')
+
+    def test_numbers_in_csv_are_numbers(self, db_path: Path, tmp_path: Path) -> None:
+        cells = [
+            "21.50",
+            "-3",
+            "1e5",
+            "0",
+            "007",
+            "+1",
+            "1.",
+            ".5",
+            "NaN",
+            "true",
+            "",
+            "9" * 19,
+            "٣",
+        ]
+        names = [f"c{n}" for n in range(len(cells))]
+        file = tmp_path / "in.csv"
+        file.write_text(",".join(["t", *names]) + "\n" + ",".join(["a/1.50", *cells]) + "\n")
+        output_of("ingest", db_path, file, "--topic", "t")
+        (message,) = stored(db_path)
+        assert message.topic == "a/1.50"
+        assert message.value.startswith(b'{"c0":21.50,"c1":-3,"c2":1e5,"c3":0,"c4":"007",')
+        assert list(json.loads(message.value).values()) == [21.5, -3, 1e5, 0, *cells[4:]]
+        output_of("ingest", db_path, file, "--topic", "t", "--all-text", "--repeat")
+        assert list(json.loads(stored(db_path)[1].value).values()) == cells
 
     def test_value_column(self, db_path: Path) -> None:
         values = ["text", 42, None, {"a": [1]}]

@@ -53,6 +53,13 @@ def ingest(
     value: Annotated[
         str, typer.Option(help="Column with the value; * for the rest of the record as JSON.")
     ] = WHOLE_ROW,
+    all_text: Annotated[
+        bool,
+        typer.Option(
+            "--all-text",
+            help="Keep each CSV cell as text. Without it, a cell such as 21.5 becomes a number.",
+        ),
+    ] = False,
     key: Annotated[
         str | None,
         typer.Option(
@@ -111,7 +118,10 @@ def ingest(
         raise typer.BadParameter(str(error), param_hint="--topic") from None
     if key is not None and shard_by is ShardBy.TOPIC:
         raise typer.BadParameter("--key goes with --shard-by key")
-    mapping = Mapping(template, timestamp, time_unit, value, encoding, tz, key)
+    numbers = chosen_format is Format.CSV and not all_text
+    mapping = Mapping(
+        template, timestamp, time_unit, value, encoding, tz, key, cells_as_numbers=numbers
+    )
     schema = creating(shards, ShardBy.KEY if key is not None else shard_by, structure)
     counts = run_ingest(
         Source(file, chosen_format, mapping),

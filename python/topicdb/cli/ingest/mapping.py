@@ -24,6 +24,8 @@ TIMESTAMP_COLUMN = "timestamp"
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _TEMPLATE_PART = re.compile(r"\{\{|\}\}|\{([^{}]+)\}|([^{}]+)|(.)")
 _NUMBER = re.compile(r"[+-]?\d{1,40}(\.\d{1,40})?")
+# A number of JSON that other programs read without loss: 007 and numbers of more digits are names.
+_NUMBER_CELL = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,2})?")
 
 
 class TimeUnit(str, Enum):
@@ -94,6 +96,8 @@ class Mapping:
         encoding: a column that says ``base64`` where the value is base64 text, or None.
         zone: the zone of times without one, as --tz names it. None: such times are errors.
         key: the column with the key, or None.
+        cells_as_numbers: with ``value`` ``*``, text that is a number of JSON becomes one in the
+            object, digit by digit as it is. For CSV, whose cells are all text.
     """
 
     def __init__(
@@ -105,6 +109,8 @@ class Mapping:
         encoding: str | None = None,
         zone: str | None = None,
         key: str | None = None,
+        *,
+        cells_as_numbers: bool = False,
     ) -> None:
         self._topic = topic
         self._timestamp_required = timestamp is not None
@@ -115,6 +121,7 @@ class Mapping:
         self._zone = zone
         self._key = key
         self._used = {*topic.columns, self._timestamp}
+        self._encode_rest = _json_of_cells if cells_as_numbers else _json
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Raises UserError if a column that the user has named is not among ``columns``."""
@@ -150,7 +157,8 @@ class Mapping:
     def _value_of(self, fields: Fields) -> bytes:
         if self._value == WHOLE_ROW:
             used = self._used
-            return _json({name: value for name, value in fields.items() if name not in used})
+            rest = {name: value for name, value in fields.items() if name not in used}
+            return self._encode_rest(rest)
         if self._value not in fields:
             raise ValueError(_missing(self._value, list(fields)))
         value = fields[self._value]
@@ -236,6 +244,15 @@ def _word(fields: Fields, column: str) -> str:
 
 def _json(value: Any) -> bytes:
     return _encode_json(value).encode()
+
+
+def _json_of_cells(cells: Fields) -> bytes:
+    """Returns a JSON object of text cells, in which the text of a number is that number."""
+    fields = (
+        f"{_encode_json(name)}:{cell if _NUMBER_CELL.fullmatch(cell) else _encode_json(cell)}"
+        for name, cell in cells.items()
+    )
+    return f"{{{','.join(fields)}}}".encode()
 
 
 def _from_base64(value: Any, column: str) -> bytes:
