@@ -12,6 +12,7 @@ from topicdb.arguments.forms import Form
 from topicdb.arguments.wrong_types import wrong_type
 from topicdb.cursor.contract import ScanCursor
 from topicdb.frames.converting import Values, check_count, pandas_of, polars_of, pylist_of
+from topicdb.frames.progress import Part, with_progress
 from topicdb.frames.shown import ROWS_MAX, messages_html, never
 from topicdb.types import Message
 
@@ -75,19 +76,22 @@ class Scan:
         open_unordered: OpenScan | None = None,
         missing: Callable[[], dict[int, str]] = dict,
         asked: Callable[[], str] = str,
+        about: Callable[[], int | None] = lambda: None,
     ) -> None:
         """``open`` begins a read; ``open_unordered`` one of the same messages in any order.
 
         ``asked`` returns the call that made the scan, for ``repr``.
 
         ``open_unordered`` serves ``count``; it is given where that is faster. ``missing`` returns
-        the missing shards that a read would leave out now.
+        the missing shards that a read would leave out now. ``about`` returns about how many
+        messages a read would give, or None if it cannot know.
         """
         self._open = open
         self._form = form
         self._open_unordered = open_unordered or open
         self._missing = missing
         self._asked = asked
+        self._about = about
 
     @property
     def form(self) -> Form:
@@ -149,12 +153,18 @@ class Scan:
         stored = Scan(self._open_unordered, "stored")
         return sum(len(batch) for batch in stored.batches())
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self, *, progress: bool = False) -> pa.Table:
         """Returns all messages as a pyarrow.Table.
 
-        Its columns are topic, timestamp (µs, UTC) and value, and with ``properties=True`` also
-        those of docs/concepts/properties.md. If it leaves out missing shards, the metadata of its
-        schema has their numbers: ``b"topicdb.missing_shards"``, such as ``b"1,3"``.
+        Arguments:
+            progress: shows a progress bar. Needs the extra ``topicdb[progress]``. With a narrow
+                filter the total is too high, until all is read.
+
+        Returns:
+            The table. Its columns are topic, timestamp (µs, UTC) and value, and with
+            ``properties=True`` also those of docs/concepts/properties.md. If it leaves out missing
+            shards, the metadata of its schema has their numbers: ``b"topicdb.missing_shards"``,
+            such as ``b"1,3"``.
 
         Raises:
             ModuleNotFoundError: pyarrow is missing: install ``topicdb[arrow]``.
@@ -162,7 +172,8 @@ class Scan:
         import pyarrow as pa
 
         with self._opened() as scan:
-            batches = list(_arrow_batches(scan, ARROW_ROWS, ARROW_BYTES_MAX, self._form))
+            parts = _arrow_batches(scan, ARROW_ROWS, ARROW_BYTES_MAX, self._form)
+            batches = list(self._shown(parts, "to_arrow", progress=progress))
             metadata = missing_metadata(scan.missing_shards())
         schema = pa.schema(_core.arrow_schema(self._form)).with_metadata(metadata)
         return pa.Table.from_batches(batches, schema=schema)
@@ -195,12 +206,16 @@ class Scan:
         rows = (message for batch in batches for message in batch)
         return _core.batch_of_rows(rows).read_as(self._form)
 
-    def to_pylist(self, *, values: Values = "bytes") -> list[dict[str, Any]]:
+    def to_pylist(
+        self, *, values: Values = "bytes", progress: bool = False
+    ) -> list[dict[str, Any]]:
         """Returns all messages as dictionaries, with a datetime for each time.
 
         Arguments:
             values: ``"bytes"``; ``"text"``: a str, or None where a value is not UTF-8; ``"json"``:
                 what the JSON stands for, or None where a value is no JSON.
+            progress: shows a progress bar. Needs the extra ``topicdb[progress]``. With a narrow
+                filter the total is too high, until all is read.
 
         Returns:
             A dictionary for each message with topic, timestamp (a datetime in UTC) and value, and
@@ -213,9 +228,9 @@ class Scan:
         Example:
             >>> db.last("site/+/temperature").to_pylist(values="json")      # doctest: +SKIP
         """
-        return pylist_of(self.batches(), values)
+        return pylist_of(self._shown(self.batches(), "to_pylist", progress=progress), values)
 
-    def to_pandas(self, *, values: Values = "bytes") -> pd.DataFrame:
+    def to_pandas(self, *, values: Values = "bytes", progress: bool = False) -> pd.DataFrame:
         """Returns all messages as a pandas.DataFrame. Needs the extra ``topicdb[pandas]``.
 
         Arguments:
@@ -223,6 +238,8 @@ class Scan:
                 ``"json"``: a column for each field of the JSON objects, such as ``motor.temp`` for
                 a field of an object in an object. Values that are JSON, but no objects, are in the
                 column ``value``, which is None where a value is no JSON.
+            progress: shows a progress bar. Needs the extra ``topicdb[progress]``. With a narrow
+                filter the total is too high, until all is read.
 
         Returns:
             The frame with topic, timestamp (datetime64, µs, UTC) and the values, and with a column
@@ -237,9 +254,11 @@ class Scan:
             >>> frame = db.scan("site/#", start="-24h").to_pandas(values="json")  # doctest: +SKIP
             >>> frame.set_index("timestamp")["temperature"].plot()                # doctest: +SKIP
         """
-        return pandas_of(self.batches(ARROW_ROWS, bytes_max=ARROW_BYTES_MAX), self._form, values)
+        batches = self.batches(ARROW_ROWS, bytes_max=ARROW_BYTES_MAX)
+        shown = self._shown(batches, "to_pandas", progress=progress)
+        return pandas_of(shown, self._form, values)
 
-    def to_polars(self, *, values: Values = "bytes") -> pl.DataFrame:
+    def to_polars(self, *, values: Values = "bytes", progress: bool = False) -> pl.DataFrame:
         """Returns all messages as a polars.DataFrame. Needs the extra ``topicdb[polars]``.
 
         To read only what a query needs, use ``topicdb.polars.scan``.
@@ -247,6 +266,8 @@ class Scan:
         Arguments:
             values: as in ``to_pandas``. A field that has values of several types is a column of
                 their JSON text.
+            progress: shows a progress bar. Needs the extra ``topicdb[progress]``. With a narrow
+                filter the total is too high, until all is read.
 
         Returns:
             The frame with topic, timestamp (Datetime, µs, UTC) and the values, and with a column
@@ -260,7 +281,13 @@ class Scan:
         Example:
             >>> db.scan("site/#").to_polars(values="text").group_by("topic").len()  # doctest: +SKIP
         """
-        return polars_of(self.batches(ARROW_ROWS, bytes_max=ARROW_BYTES_MAX), self._form, values)
+        batches = self.batches(ARROW_ROWS, bytes_max=ARROW_BYTES_MAX)
+        shown = self._shown(batches, "to_polars", progress=progress)
+        return polars_of(shown, self._form, values)
+
+    def _shown(self, parts: _Iterator[Part], method: str, *, progress: bool) -> _Iterator[Part]:
+        """Returns ``parts``, with a progress bar if there is to be one."""
+        return with_progress(parts, self._about, method) if progress else parts
 
     def __repr__(self) -> str:
         return f"<topicdb.Scan {self._asked()}".rstrip() + ">"

@@ -118,7 +118,16 @@ class Reading:
             raw=raw,
             partial=partial,
         )
-        return Scan(in_order, form, any_order, self._missing(filter, partial=partial), asked)
+        missing = self._missing(filter, partial=partial)
+        if streams is not None:
+            return Scan(in_order, form, any_order, missing, asked)
+        about = functools.partial(self._about, filter, *bounds, partial=partial)
+        return Scan(in_order, form, any_order, missing, asked, about)
+
+    def _about(self, filter: Filters, start: int | None, end: int | None, *, partial: bool) -> int:
+        """Returns about how many messages a scan gives; more than that for a narrow filter."""
+        slices = self.slices(filter, start=start, end=end, partial=partial)
+        return sum(part.messages for part in slices)
 
     def _missing(self, filter: Filters, *, partial: bool) -> Callable[[], dict[int, str]]:
         """Returns what tells a scan which shards it leaves out."""
@@ -295,7 +304,7 @@ class Reading:
         form = form_of(properties=properties, raw=raw)
         asked = call_text("scan_slices", filter, slices=slices, form=_other(form))
         read = functools.partial(self._core.scan_slices, filter_list(filter), slices)
-        return Scan(read, form, asked=asked)
+        return Scan(read, form, asked=asked, about=lambda: sum(part.messages for part in slices))
 
     def tail(
         self,
