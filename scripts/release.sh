@@ -75,6 +75,7 @@ build() {
 case "${1:-}" in
   --version) current_version; exit ;;
   --notes)
+    [ $# = 2 ] || topicdb_fail "name the version: scripts/release.sh --notes 0.2.0"
     [ -n "$(section "$2")" ] || topicdb_fail "$changelog has no section [$2]"
     section "$2"
     exit ;;

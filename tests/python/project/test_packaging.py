@@ -75,6 +75,19 @@ def test_wheels_are_for_the_versions_of_python_that_are_named(settings: dict[str
     assert settings["project"]["requires-python"] == f">=3.{named[0]}"
 
 
+def test_the_workflow_builds_for_the_same_versions_of_python(settings: dict[str, Any]) -> None:
+    build = settings["tool"]["cibuildwheel"]["build"]
+    workflow = (WORKFLOWS / "wheels.yml").read_text(encoding="utf-8")
+    chosen = re.findall(r"CIBW_BUILD: (\S+-)\$", workflow)
+    assert chosen == [build.removesuffix("*")]  # the variable takes the place of the setting
+
+
+def test_the_workflow_installs_the_frontend_that_builds_wheels(settings: dict[str, Any]) -> None:
+    assert settings["tool"]["cibuildwheel"]["build-frontend"] == "build[uv]"
+    workflow = (WORKFLOWS / "wheels.yml").read_text(encoding="utf-8")
+    assert "'cibuildwheel[uv]==" in workflow  # on a Mac nothing else brings uv
+
+
 def test_the_workflow_builds_wheels_for_every_platform(settings: dict[str, Any]) -> None:
     entry = re.compile(r"kind: (\w+), arch: (\w+), machine")
     built = set(entry.findall((WORKFLOWS / "wheels.yml").read_text()))

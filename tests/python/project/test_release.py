@@ -142,6 +142,7 @@ def test_the_version_of_the_tree_can_be_its_first_release(tree: Path) -> None:
         (("0.0.9",), "0.0.9 comes before 0.1.0"),
         (("0.1.0rc1",), "0.1.0rc1 comes before 0.1.0"),
         (("0.2.0", "--dry"), "unknown option --dry"),
+        (("--notes",), "release.sh --notes 0.2.0"),
     ],
 )
 def test_a_wrong_version_or_option_is_refused(
