@@ -87,6 +87,53 @@ class TestPublish:
         output_of("publish", new, "a", "b", "--create")
         assert len(stored(new)) == 1
 
+    def test_mqtt_properties(self, path: Path) -> None:
+        words = ["--qos", 2, "--retain", "--content-type", "text/plain", "--client-id", "press"]
+        words += ["--user-property", "unit=K", "--user-property", "note=a=b", "--message-expiry"]
+        words += ["1h", "--response-topic", "back", "--correlation-data", "7", "--payload-format"]
+        output_of("publish", path, "site/1", "900", "--timestamp", T0, *words, "text")
+        with topicdb.open(path, mode="r") as db:
+            (found,) = db.scan(properties=True).to_list()
+        assert found == (
+            "site/1",
+            T0,
+            b"900",
+            topicdb.Properties(
+                qos=2,
+                retain=True,
+                client_id="press",
+                payload_format=1,
+                message_expiry_s=3600,
+                content_type="text/plain",
+                response_topic="back",
+                correlation_data=b"7",
+                user_properties=(("unit", "K"), ("note", "a=b")),
+                received=T0,
+            ),
+        )
+
+    def test_properties_of_lines_beside_a_writer(self, path: Path) -> None:
+        with topicdb.open(path) as db:
+            output_of("publish", path, "log", "--lines", "--retain", stdin=b"one\ntwo\n")
+            wait_until(lambda: db.scan().count() == 2, "the lines")
+            found = db.scan(properties=True).to_list()
+        assert [one.value for one in found] == [b"one", b"two"]
+        assert [(one.properties.retain, one.properties.qos) for one in found] == [(True, 0)] * 2
+
+    def test_a_message_without_properties_has_none(self, path: Path) -> None:
+        output_of("publish", path, "site/1", "900")
+        with topicdb.open(path, mode="r") as db:
+            assert db.scan(properties=True).to_list()[0].properties == topicdb.Properties()
+
+    def test_wrong_properties(self, tmp_path: Path) -> None:
+        new = ["publish", tmp_path / "new.db", "a", "b", "--create"]
+        assert "expected NAME=VALUE, such as unit=K" in usage_error(*new, "--user-property", "K")
+        assert "whole seconds, from 1s" in error_of(*new, "--message-expiry", "1500ms")
+        assert "whole seconds, from 1s" in error_of(*new, "--message-expiry", "50000d")
+        assert "a unit" in error_of(*new, "--message-expiry", "90")
+        assert "+" in error_of(*new, "--response-topic", "a/+")
+        assert not (tmp_path / "new.db").exists()
+
     def test_wrong_usage(self, path: Path) -> None:
         assert "give a VALUE, or - for standard input" in usage_error("publish", path, "a")
         assert "leave VALUE out" in usage_error("publish", path, "a", "b", "--lines")

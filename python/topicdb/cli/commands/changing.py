@@ -27,7 +27,20 @@ from topicdb.cli.options import (
 from topicdb.cli.output import print_json, printable
 from topicdb.cli.places import Place, at_place
 from topicdb.cli.progress import Waiting
+from topicdb.cli.publishing import (
+    ContentTypeOption,
+    CorrelationDataOption,
+    MessageExpiryOption,
+    PayloadFormatOption,
+    Published,
+    PublisherOption,
+    QosOption,
+    ResponseTopicOption,
+    RetainOption,
+    UserPropertyOption,
+)
 from topicdb.cli.times import optional_time, range_of, time_text
+from topicdb.mqtt.envelope import Envelope
 from topicdb.types import Durability, Row
 
 _BATCH_ROWS = 10_000
@@ -65,6 +78,15 @@ def publish(
     create: Annotated[
         bool, typer.Option("--create", help="Make the database if there is none.")
     ] = False,
+    qos: QosOption = None,
+    retain: RetainOption = False,
+    content_type: ContentTypeOption = None,
+    user_property: UserPropertyOption = None,
+    response_topic: ResponseTopicOption = None,
+    correlation_data: CorrelationDataOption = None,
+    message_expiry: MessageExpiryOption = None,
+    payload_format: PayloadFormatOption = None,
+    client_id: PublisherOption = None,
     durability: Annotated[
         DurabilityChoice | None,
         typer.Option(help="A message survives: none (a close), os (kill -9), disk (a power cut)."),
@@ -74,11 +96,13 @@ def publish(
     """Store a message, or a message for each line of standard input.
 
     This also works while another process has the database open for writing: that process then takes
-    the messages over.
+    the messages over. The command talks to no broker: --qos, --retain and the other MQTT properties
+    are stored with the message, and `topicdb replay run` can publish it with them.
 
     \b
     Example:
       topicdb publish fleet.db site/1/pump 900
+      topicdb publish fleet.db site/1/pump 900 --retain --user-property unit=rpm
       tail -f pump.log | topicdb publish fleet.db site/1/log --lines
     """
     _core.check_topic(topic)
@@ -87,10 +111,21 @@ def publish(
     if value is None and not lines:
         raise typer.BadParameter("give a VALUE, or - for standard input", param_hint="VALUE")
     when = optional_time(timestamp, "--timestamp", tz)
+    published = Published(
+        qos,
+        retain,
+        content_type,
+        user_property,
+        response_topic,
+        correlation_data,
+        message_expiry,
+        payload_format,
+        client_id,
+    ).envelope()
     if create and not place.is_url:
         topicdb.open(place.where).close()
     chosen: Durability | None = None if durability is None else durability.value
-    with _target(place, key, chosen) as target:
+    with _target(place, key, chosen, published) as target:
         if lines:
             _publish_lines(target, topic, when)
         else:
@@ -131,13 +166,15 @@ def _publish_lines(target: _Target, topic: str, when: int | None) -> None:
 class _Target:
     """Where ``publish`` stores messages: in an open database, or by jobs for another process.
 
-    ``pending``: shards whose process has not yet shown all messages.
+    ``published``: the properties that messages get, if any. ``pending``: shards whose process has
+    not yet shown all messages.
     """
 
     place: Place
     database: topicdb.Database | None
     key: str | None
     durability: Durability | None
+    published: Envelope | None
     messages: int = 0
     pending: set[int] = field(default_factory=set)
 
@@ -145,25 +182,31 @@ class _Target:
         """Stores messages of any number, all or none of them in each shard."""
         if not rows:
             return
+        published = self.published
+        raw = published is not None
+        if published is not None:
+            rows = [(t, at, published._replace(payload=value).encode()) for t, at, value in rows]
         if self.database is not None:
-            self.database.append(rows, key=self.key, durability=self.durability)
+            self.database.append(rows, key=self.key, raw=raw, durability=self.durability)
         else:
             job = f"publish-{uuid.uuid4()}"
             with jobs.StagedWriter(self.place.where, job) as writer:
-                writer.append(rows, key=self.key)
+                writer.append(rows, key=self.key, raw=raw)
             self.pending.update(jobs.commit(self.place.where, job, [writer.staged]).pending)
         self.messages += len(rows)
 
 
 @contextmanager
-def _target(place: Place, key: str | None, durability: Durability | None) -> Iterator[_Target]:
+def _target(
+    place: Place, key: str | None, durability: Durability | None, published: Envelope | None
+) -> Iterator[_Target]:
     try:
         database = place.write()
     except topicdb.LockedError:
-        yield _Target(place, None, key, durability)
+        yield _Target(place, None, key, durability, published)
         return
     with database:
-        yield _Target(place, database, key, durability)
+        yield _Target(place, database, key, durability, published)
 
 
 @at_place
