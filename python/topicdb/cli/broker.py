@@ -6,6 +6,7 @@ import os
 import ssl
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -14,6 +15,15 @@ from topicdb.cli.errors import UserError
 from topicdb.mqtt.address import split_address
 
 PASSWORD_VARIABLE = "TOPICDB_MQTT_PASSWORD"
+BrokerCaOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--broker-ca",
+        metavar="FILE",
+        help="Trust the certificates of this PEM file for the broker. By default the system's are "
+        "trusted.",
+    ),
+]
 
 
 class ProtocolChoice(str, Enum):
@@ -52,11 +62,11 @@ def give_up_after_s(text: str) -> float | None:
 
 
 def tls_of(tls: bool, ca: Path | None) -> bool | ssl.SSLContext:
-    """Returns the ``tls`` of the API: of --tls alone, or with the certificates of --ca."""
+    """Returns the ``tls`` of the API: of --tls alone, or with the certificates of --broker-ca."""
     if ca is None:
         return tls
     if not tls:
-        raise typer.BadParameter("goes with --tls", param_hint="--ca")
+        raise typer.BadParameter("goes with --tls", param_hint="--broker-ca")
     try:
         return ssl.create_default_context(cadata=ca.read_text(encoding="utf-8"))
     except (ssl.SSLError, ValueError) as error:

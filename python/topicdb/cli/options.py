@@ -14,19 +14,23 @@ from topicdb.cli.output import Format
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 
 
-def _directory(path: str) -> str:
-    if "://" in path:
-        raise typer.BadParameter(
-            f"{path} is a URL, and this command works only where the database is: run it on that "
-            "machine with the directory",
-            param_hint="PATH",
-        )
-    return path
+def directory_argument(why: str) -> Any:
+    """Returns the annotation of an argument PATH of a command that takes no URL.
 
+    ``why`` is a sentence without its end that says why, and what to do instead of giving a URL.
+    """
 
-PathArgument = Annotated[
-    str, typer.Argument(metavar="PATH", callback=_directory, help="Directory of the database.")
-]
+    def checked(path: str) -> str:
+        if "://" in path:
+            raise typer.BadParameter(
+                f"{path} is the URL of a server, and this command needs a directory: {why}",
+                param_hint="PATH",
+            )
+        return path
+
+    return typer.Argument(
+        metavar="PATH", callback=checked, help="Give the directory of the database."
+    )
 
 
 def _no_time(filter: str | list[str] | None) -> str | list[str] | None:

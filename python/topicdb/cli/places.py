@@ -17,6 +17,7 @@ import topicdb
 from topicdb import _core
 from topicdb.cli.errors import UserError
 from topicdb.cli.mistakes import databases_in, no_database
+from topicdb.types import Durability
 
 TOKEN_VARIABLE = "TOPICDB_TOKEN"
 
@@ -49,6 +50,8 @@ CaOption = Annotated[
 ]
 # A directory with one of these files is a database, or was one.
 _DESCRIPTORS = ("TOPICDB", "CREATING", "DROPPING")
+# The options of ``topicdb.open`` for a new database, as the commands have them.
+_CREATING = {"shards": "--shards", "shard_by": "--shard-by", "structures": "--structure"}
 # What messages of the API call the options.
 _OPTION_NAMES = (("tls_root_certs", "--ca"), ("topicdb.connect", "the commands"))
 
@@ -106,16 +109,31 @@ class Place:
         except topicdb.LockedError as error:
             raise topicdb.LockedError(self._locked(str(error))) from None
 
-    def directory(self, what: str) -> str:
-        """Returns the directory, for a command that does ``what`` only where the database is.
+    def make(self, durability: Durability | None, schema: dict[str, Any]) -> topicdb.Database:
+        """Opens a database to write to it, with maintenance, and makes it if there is none.
 
-        Raises UserError for the URL of a server.
+        ``schema`` has the options of ``topicdb.open`` for a database that is perhaps new, and
+        ``durability`` is of appends that say no other; None: ``"os"``.
+
+        Raises UserError if options of a new database are given with the URL of a server, and what
+        ``topicdb.open`` and ``topicdb.connect`` raise.
         """
         if self.is_url:
-            raise UserError(
-                f"{self.where}: {what} works on the machine of the database: run it there with the "
-                "directory"
-            )
+            given = [_CREATING[name] for name, value in schema.items() if value is not None]
+            if given:
+                raise UserError(
+                    f"{self.where} is a server, which has its database already: leave out "
+                    f"{' and '.join(given)}, which are for a new one"
+                )
+            return self._connected()
+        self._check_options()
+        return topicdb.open(self.where, durability=durability or "os", **schema)
+
+    def directory(self) -> str:
+        """Returns the directory of a place that is no URL.
+
+        Raises UserError if options for a server are given with it.
+        """
         self._check_options()
         return self.where
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from brokers import MOSQUITTO, Broker, mosquitto
-from cli_runs import COMMAND, error_in, run_here, usage_error
+from cli_runs import COMMAND, error_in, run_here, started, usage_error
 from mqtt_clients import Publisher, values
+from served import serving
 from support import CHILD_TIMEOUT_S, PATIENCE_S, wait_until
 
 import topicdb
@@ -56,10 +57,31 @@ def test_a_bridge_stores_until_it_is_told_to_end(broker: Broker, tmp_path: Path)
         assert db.schema["shards"] == 2
 
 
+@needs_mosquitto
+def test_a_bridge_stores_at_a_server(broker: Broker, tmp_path: Path) -> None:
+    with topicdb.open(tmp_path / "db") as db, serving(db) as server:
+        words = ["bridge", server.url, "--broker", f"127.0.0.1:{broker.port}", "--json"]
+        with started(*words, "--filter", "a/#") as process:
+            assert process.stdout is not None
+            while json.loads(process.stdout.readline())["state"] != "connected":
+                pass
+            with Publisher(broker.port) as publisher:
+                for number in range(10):
+                    publisher.publish(f"a/{number}", b"%d" % number, 2, retain=True)
+            wait_until(lambda: db.scan().count() == 10, "the messages")
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=CHILD_TIMEOUT_S)
+        assert (process.returncode, err) == (0, b"")
+        assert sorted(values(db)) == [b"%d" % number for number in range(10)]
+        told = error_in(run_here(*words, "--durability", "disk"))
+        assert "leave out --durability" in told
+        assert "leave out --shards" in error_in(run_here(*words, "--shards", "2"))
+
+
 def test_bad_options(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     assert "HOST[:PORT]" in usage_error(run_here("bridge", path, "--broker", "host:x"))
-    assert "--tls" in usage_error(run_here("bridge", path, "--broker", "h", "--ca", path))
+    assert "--tls" in usage_error(run_here("bridge", path, "--broker", "h", "--broker-ca", path))
     refused = run_here("bridge", path, "--broker", "h", "--filter", "a/#/b")
     assert "a/#/b" in error_in(refused)
 

@@ -130,7 +130,7 @@ class TestPublish:
         assert "expected NAME=VALUE, such as unit=K" in usage_error(*new, "--user-property", "K")
         assert "whole seconds, from 1s" in error_of(*new, "--message-expiry", "1500ms")
         assert "whole seconds, from 1s" in error_of(*new, "--message-expiry", "50000d")
-        assert "a unit" in error_of(*new, "--message-expiry", "90")
+        assert "write a number and one of us" in error_of(*new, "--message-expiry", "90")
         assert "+" in error_of(*new, "--response-topic", "a/+")
         assert not (tmp_path / "new.db").exists()
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 from cli_runs import COMMAND, error_of, json_lines, output_of, run_here, started, stored
+from served import serving
 from support import CHILD_TIMEOUT_S
 
 import topicdb
+from topicdb.remote.server import tokens
 
 pytest.importorskip("typer", reason="needs topicdb[cli]")
 
@@ -468,3 +470,41 @@ class TestMapping:
 
         with pytest.raises(ValueError, match=r"template|belongs to no"):
             TopicTemplate(template)
+
+
+class TestAtAServer:
+    def test_a_file_is_stored_once(self, db_path: Path, tmp_path: Path) -> None:
+        file = tmp_path / "in.jsonl"
+        file.write_text(json_lines({"topic": f"a/{i}", "timestamp": i} for i in range(25)))
+        with topicdb.open(db_path) as db, serving(db) as server:
+            words = ["ingest", server.url, file, "--batch-rows", "10"]
+            assert output_of(*words) == f"stored 25 messages in {server.url}\n"
+            assert "has the 25 messages of" in output_of(*words)
+            assert [message.timestamp for message in db.scan(order="time")] == list(range(25))
+
+    def test_a_token_that_may_write_is_enough(self, db_path: Path, tmp_path: Path) -> None:
+        file = tmp_path / "in.jsonl"
+        file.write_text(json_lines({"topic": f"a/{i}", "timestamp": i} for i in range(3)))
+        writes = tokens.add(tmp_path / "tokens.json", {"name": "writes", "write": ["a/#"]})
+        given = tmp_path / "token"
+        given.write_text(writes)
+        with topicdb.open(db_path) as db, serving(db, tokens=tmp_path / "tokens.json") as server:
+            assert "a token is needed" in error_of("ingest", server.url, file)
+            output_of("ingest", server.url, file, "--token-file", given)
+            assert "has the 3 messages of" in output_of(
+                "ingest", server.url, file, "--token", writes
+            )
+            assert "may not write" in error_of(
+                "ingest", server.url, "-", "--token", writes, stdin='{"topic": "b"}'
+            )
+            assert db.scan().count() == 3
+
+    def test_what_a_new_database_would_have(self, db_path: Path) -> None:
+        with topicdb.open(db_path) as db, serving(db) as server:
+            words = ["ingest", server.url, "-", "--shards", "2", "--structure", "a/#"]
+            told = error_of(*words, stdin='{"topic": "a"}')
+            assert told.startswith(f"{server.url} is a server, which has its database already:")
+            assert "leave out --shards and --structure" in told
+            told = error_of("ingest", server.url, "-", "--key", "k", stdin='{"topic": "a"}')
+            assert "shards by topic" in told
+            assert db.scan().count() == 0

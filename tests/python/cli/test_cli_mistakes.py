@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
         (["scan", "x", "--start", "yesterday", "14:02"], "in quotes: 'yesterday 14:02'"),
         (["scan", "x", "a", "--start", "today", "14:02"], "in quotes: 'yesterday 14:02'"),
         (["scan"], "Missing argument 'PATH|URL'"),
-        (["import", "grpc://plant", "x"], "run it on that machine with the directory"),
+        (["import", "grpc://plant", "x"], "this command needs a directory: it prepares"),
     ],
 )
 def test_usage(words: list[str], told: str) -> None:
@@ -74,6 +74,23 @@ def test_options_for_a_server(path: Path) -> None:
     assert error_of("scan", "http://x").startswith("expected grpc+tls://host:port or grpc://host")
     assert "not both" in error_of("scan", url, "--token", "x", "--token-file", path / "TOPICDB")
     assert "give the URL of the server" in error_of("quota", path)
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["import", "URL", "x.parquet"], "send JSON lines or CSV to the server with topicdb"),
+        (["restore", "from", "URL"], "on the machine where the database is to be"),
+        (["repair", "URL"], "end the server, and run the command on its machine"),
+        (["drop", "URL"], "topicdb delete removes messages at a server, too"),
+        (["serve", "URL"], "run it on the machine of the database"),
+    ],
+)
+def test_a_command_that_needs_a_directory_says_why(words: list[str], meant: str) -> None:
+    url = "grpc://127.0.0.1:1"
+    told = usage_error(*(url if word == "URL" else word for word in words))
+    assert f"{url} is the URL of a server, and this command needs a directory:" in told
+    assert meant in told
 
 
 def test_every_command_has_a_sentence_and_an_example() -> None:

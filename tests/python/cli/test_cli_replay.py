@@ -16,9 +16,11 @@ from brokers import MOSQUITTO, Broker, free_port, mosquitto
 from cli_runs import COMMAND, error_in, output_of, run, run_here, started, usage_error
 from forwarding import numbered
 from mqtt_clients import START_US, Subscriber, fill
+from served import serving
 from support import CHILD_TIMEOUT_S, wait_until
 
 import topicdb
+from topicdb.remote.server import tokens
 from topicdb.replay.broker.progress import Progress
 
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed")
@@ -62,6 +64,21 @@ def test_json(broker: Broker, path: Path) -> None:
     assert records[-1]["state"] == "complete" and records[-1]["done"] == 300
     assert records[-1]["position"] == START_US + 299_001
     assert set(records[-1]) == set(Progress._fields)
+
+
+def test_from_a_server(broker: Broker, path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    reads = tokens.add(file, {"name": "reads", "read": ["#"]})
+    with (
+        Subscriber(broker.port) as subscriber,
+        topicdb.open(path) as db,
+        serving(db, tokens=file) as server,
+    ):
+        words = ["replay", "run", server.url, "site/#", *at(broker)]
+        assert "a token is needed" in error_in(run_here(*words))
+        assert output_of(*words, "--token", reads).startswith("replayed 300 messages in ")
+        wait_until(lambda: len(subscriber.messages) == 300)
+        assert subscriber.items == numbered(300)
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
@@ -118,7 +135,7 @@ def test_over_tls_with_a_password(path: Path, tmp_path: Path) -> None:
     lines = [f"certfile {certificate}", f"keyfile {key}", f"password_file {users}"]
     password = tmp_path / "password"
     with mosquitto(directory, "allow_anonymous false", *lines) as broker:
-        words = ["replay", "run", path, *at(broker), "--tls", "--ca", certificate]
+        words = ["replay", "run", path, *at(broker), "--tls", "--broker-ca", certificate]
         words += ["--username", "me", "--password-file", password, "--give-up-after", "0.1"]
         password.write_text("wrong\n")
         assert "refused the connection" in error_in(run(*words))
@@ -163,7 +180,7 @@ def test_on_a_terminal(broker: Broker, path: Path) -> None:
         (["--broker", "host", "--remap", "a"], "expected FILTER=TOPIC"),
         (["--broker", "host", "--remap", "a=b/#"], "there is a # only on the right"),
         (["--broker", "host", "--qos", "3"], "'3' is not one of"),
-        (["--broker", "host", "--ca", "x"], "goes with --tls"),
+        (["--broker", "host", "--broker-ca", "x"], "goes with --tls"),
         (["--broker", "host", "--password-file", "x"], "goes with --username"),
     ],
 )
@@ -177,7 +194,7 @@ def test_wrong_usage(path: Path, words: list[str], told: str) -> None:
         (["a/#/b"], "a/#/b"),
         (["--start", "soon"], "--start: 'soon' is no time"),
         (["--username", "me", "--password-file", "/none/such"], "/none/such"),
-        (["--tls", "--ca", "/none/such"], "/none/such"),
+        (["--tls", "--broker-ca", "/none/such"], "/none/such"),
     ],
 )
 def test_what_cannot_be(path: Path, words: list[str], told: str) -> None:
@@ -187,7 +204,7 @@ def test_what_cannot_be(path: Path, words: list[str], told: str) -> None:
 
 def test_a_file_without_certificates(path: Path, tmp_path: Path) -> None:
     (tmp_path / "ca").write_text("nothing")
-    words = ["--broker", "127.0.0.1:1", "--tls", "--ca", tmp_path / "ca"]
+    words = ["--broker", "127.0.0.1:1", "--tls", "--broker-ca", tmp_path / "ca"]
     assert "ca: no certificates" in error_in(run_here("replay", "run", path, *words))
 
 

@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -21,6 +21,7 @@ from topicdb.bridge.bridge import CLIENT_ID_PROPERTY, REQUEST_TOPIC
 from topicdb.bridge.device_time import FUTURE, PAST
 from topicdb.cli.broker import (
     PASSWORD_VARIABLE,
+    BrokerCaOption,
     ProtocolChoice,
     broker_address,
     password_of,
@@ -30,12 +31,12 @@ from topicdb.cli.errors import UserError
 from topicdb.cli.ingest.mapping import TimeUnit
 from topicdb.cli.options import (
     DurabilityChoice,
-    PathArgument,
     ShardBy,
     ShardsOption,
     StructureOption,
     creating,
 )
+from topicdb.cli.places import Place, at_place
 from topicdb.cli.stopping import stopped_by_signals
 
 _SHOW_S = 0.5
@@ -48,8 +49,9 @@ class BridgeShardBy(str, Enum):
     CLIENT = "client"
 
 
+@at_place
 def bridge(
-    path: PathArgument,
+    place: Place,
     broker: Annotated[
         str,
         typer.Option(
@@ -69,10 +71,7 @@ def bridge(
     ] = False,
     protocol: Annotated[ProtocolChoice, typer.Option(help="Version of MQTT.")] = ProtocolChoice.V5,
     tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False,
-    ca: Annotated[
-        Path | None,
-        typer.Option(help="File of certificates to trust, PEM. By default the system's."),
-    ] = None,
+    broker_ca: BrokerCaOption = None,
     username: Annotated[str | None, typer.Option(help="User name at the broker.")] = None,
     password_file: Annotated[
         Path | None,
@@ -127,9 +126,12 @@ def bridge(
         str, typer.Option(help="How long after its reception a device time may be.")
     ] = FUTURE,
     durability: Annotated[
-        DurabilityChoice,
-        typer.Option(help="Durability of messages before they are acknowledged to the broker."),
-    ] = DurabilityChoice.OS,
+        DurabilityChoice | None,
+        typer.Option(
+            help="Acknowledge messages to the broker when they survive: none (a close), os (kill "
+            "-9), disk (a power cut). By default os, and at a server what it was started with."
+        ),
+    ] = None,
     shards: ShardsOption = None,
     structure: StructureOption = None,
     as_json: Annotated[
@@ -148,9 +150,7 @@ def bridge(
     host, port = broker_address(broker)
     by_key = ShardBy.KEY if shard_by is BridgeShardBy.CLIENT else None
     with (
-        topicdb.open(
-            path, durability=durability.value, **creating(shards, by_key, structure)
-        ) as database,
+        _opened(place, durability, creating(shards, by_key, structure)) as database,
         stopped_by_signals() as stopped,
     ):
         try:
@@ -165,7 +165,7 @@ def bridge(
                 protocol=protocol.value,
                 username=username,
                 password=password_of(username, password_file),
-                tls=tls_of(tls, ca),
+                tls=tls_of(tls, broker_ca),
                 session_expiry=session_expiry,
                 client_id_property=client_id_property,
                 shard_by=shard_by.value,
@@ -197,6 +197,19 @@ def bridge(
             _print_json(one.status())
         else:
             print(_line(one.status(), None))
+
+
+def _opened(
+    place: Place, durability: DurabilityChoice | None, schema: dict[str, Any]
+) -> topicdb.Database:
+    if place.is_url and durability is not None:
+        raise UserError(
+            f"{place.where} is a server, which has its own durability: leave out --durability, or "
+            "start the server with it"
+        )
+    if place.is_url:
+        schema = {name: value for name, value in schema.items() if name != "shard_by"}
+    return place.make(None if durability is None else durability.value, schema)
 
 
 def _print_json(status: Status) -> None:

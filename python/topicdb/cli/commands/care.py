@@ -14,12 +14,33 @@ import topicdb
 from topicdb import _core
 from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import UserError, message_of
-from topicdb.cli.options import JsonOption, PathArgument
+from topicdb.cli.options import JsonOption, directory_argument
 from topicdb.cli.output import print_json, printable
 from topicdb.cli.places import Place, at_place
 from topicdb.cli.progress import Meter, Waiting
 from topicdb.cli.report import console, table
 
+RestoredArgument = Annotated[
+    str,
+    directory_argument(
+        "it makes the files of a database; run it on the machine where the database is to be, and "
+        "serve the database then"
+    ),
+]
+RepairedArgument = Annotated[
+    str,
+    directory_argument(
+        "it makes files of a database anew while nobody has it open; end the server, and run the "
+        "command on its machine"
+    ),
+]
+DroppedArgument = Annotated[
+    str,
+    directory_argument(
+        "it removes the files of a database while nobody has it open; end the server, and run the "
+        "command on its machine (topicdb delete removes messages at a server, too)"
+    ),
+]
 BaseOption = Annotated[
     str | None,
     typer.Option(
@@ -59,9 +80,7 @@ def snapshot(
 
 def restore(
     snapshot: Annotated[str, typer.Argument(metavar="FROM", help="A snapshot, or any database.")],
-    path: Annotated[
-        str, typer.Argument(metavar="PATH", help="Directory of the restored database.")
-    ],
+    path: RestoredArgument,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a database that is there.")
     ] = False,
@@ -110,9 +129,7 @@ def verify(
             report = database.verify(deep=not shallow)
     else:
         with Meter(of_messages=True) as meter:
-            report = topicdb.verify(
-                place.directory("verify"), deep=not shallow, progress=meter.advance
-            )
+            report = topicdb.verify(place.directory(), deep=not shallow, progress=meter.advance)
     if as_json:
         print(json.dumps(asdict(report)))
     else:
@@ -128,7 +145,7 @@ def verify(
 
 
 def repair(
-    path: PathArgument,
+    path: RepairedArgument,
     replace_missing: Annotated[
         bool,
         typer.Option("--replace-missing", help="Begin shards anew whose directories are gone."),
@@ -182,7 +199,7 @@ def _is_gone(path: str, problem: topicdb.Problem) -> bool:
     return problem.shard is not None and not Path(path, "shards", f"{problem.shard:04}").exists()
 
 
-def drop(path: PathArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
+def drop(path: DroppedArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
     """Remove a database with all its messages, for good.
 
     The command says what goes, and asks. It is refused while the database is open anywhere, and if

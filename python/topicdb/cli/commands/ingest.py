@@ -15,7 +15,6 @@ from topicdb.cli.options import (
     DurabilityChoice,
     JsonOption,
     OnError,
-    PathArgument,
     ShardBy,
     ShardByOption,
     ShardsOption,
@@ -24,10 +23,12 @@ from topicdb.cli.options import (
     creating,
 )
 from topicdb.cli.output import print_json
+from topicdb.cli.places import Place, at_place
 
 
+@at_place
 def ingest(
-    path: PathArgument,
+    place: Place,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Input file, or - for standard input.")
     ],
@@ -78,7 +79,6 @@ def ingest(
     ] = 10_000,
     durability: Annotated[
         DurabilityChoice,
-        JsonOption,
         typer.Option(help="A batch survives: none (a close), os (kill -9), disk (a power cut)."),
     ] = DurabilityChoice.OS,
     on_error: Annotated[
@@ -122,17 +122,19 @@ def ingest(
     mapping = Mapping(
         template, timestamp, time_unit, value, encoding, tz, key, cells_as_numbers=numbers
     )
-    schema = creating(shards, ShardBy.KEY if key is not None else shard_by, structure)
+    if key is not None and not place.is_url:
+        shard_by = ShardBy.KEY
+    schema = creating(shards, shard_by, structure)
     counts = run_ingest(
         Source(file, chosen_format, mapping),
-        Target(path, durability.value, schema, raw, repeat),
+        Target(place, durability.value, schema, raw, repeat, has_keys=key is not None),
         batch_rows,
         skip_bad=on_error is OnError.SKIP,
     )
     if as_json:
         print_json(asdict(counts))
     else:
-        print(_ingest_summary(counts, path, file))
+        print(_ingest_summary(counts, place.where, file))
 
 
 def _ingest_summary(counts: Counts, path: str, file: str) -> str:

@@ -21,7 +21,7 @@ from topicdb.cli.confirming import YesOption, can_ask, confirm
 from topicdb.cli.errors import UserError
 from topicdb.cli.options import TIME, JsonOption, TzOption
 from topicdb.cli.output import print_json, printable
-from topicdb.cli.places import Place, at_place
+from topicdb.cli.places import CaOption, Place, TokenFileOption, TokenOption, at_place
 from topicdb.cli.report import age_text, console, facts_table, table, time_or_dash
 from topicdb.cli.times import parse_time, time_text
 from topicdb.lifecycle import planning
@@ -138,7 +138,12 @@ def plan(
         float, typer.Option(help="Bytes on disk for each byte of a message; with --rate.")
     ] = 1.0,
     db: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Takes what comes in a day from a database.")
+        str | None,
+        typer.Option(
+            "--db",
+            metavar="PATH|URL",
+            help="Take what comes in a day from the database in this directory, or at this server.",
+        ),
     ] = None,
     rotate: Annotated[
         str | None,
@@ -153,6 +158,9 @@ def plan(
     trim_share: Annotated[
         float, typer.Option(help="Part of the quota from which on the oldest go.")
     ] = planning.QUOTA_TRIM,
+    token: TokenOption = None,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Work out how much disk a retention takes, and a quota for it.
@@ -161,8 +169,9 @@ def plan(
     Example:
       topicdb plan --age 30d --rate 5000 --size 300
     """
+    place = None if db is None else Place(db, token, token_file, ca)
     found = planning.plan(
-        _bytes_per_day(per_day, rate, size, disk_factor, db),
+        _bytes_per_day(per_day, rate, size, disk_factor, place),
         age,
         rotate=rotate,
         spare_cycles=spare,
@@ -369,7 +378,7 @@ def _usage_table(found: list[Usage], by: Grouping) -> Table:
 
 
 def _bytes_per_day(
-    per_day: str | None, rate: float | None, size: str | None, disk_factor: float, db: str | None
+    per_day: str | None, rate: float | None, size: str | None, disk_factor: float, db: Place | None
 ) -> float:
     ways = (per_day is not None, rate is not None or size is not None, db is not None)
     if sum(ways) != 1 or (rate is None) != (size is None):
@@ -380,9 +389,11 @@ def _bytes_per_day(
         message_bytes = planning.size_bytes(size, what="--size")
         return planning.bytes_per_day(rate, message_bytes, disk_factor)
     assert db is not None
-    with topicdb.open(db, mode="r") as database:
+    with db.read() as database:
         if not any(one.messages for one in database.usage()):
-            raise UserError(f"{db}: nothing is stored yet that could tell what comes in a day")
+            raise UserError(
+                f"{db.where}: nothing is stored yet that could tell what comes in a day"
+            )
         return database.forecast().bytes_per_day
 
 

@@ -15,7 +15,6 @@ from topicdb.cli.options import (
     FiltersOption,
     JsonOption,
     PartialOption,
-    PathArgument,
     ShardBy,
     ShardByOption,
     ShardsOption,
@@ -23,12 +22,22 @@ from topicdb.cli.options import (
     StructureOption,
     TzOption,
     creating,
+    directory_argument,
 )
 from topicdb.cli.output import print_json
 from topicdb.cli.places import Place, at_place
 from topicdb.cli.progress import Meter
 from topicdb.cli.times import range_of
 from topicdb.parquet.files import Exported, Imported, import_into, schema_for
+
+PathArgument = Annotated[
+    str,
+    directory_argument(
+        "it prepares the messages in files of the database, so that all or none of them appear; "
+        "run it on the machine of the database, or send JSON lines or CSV to the server with "
+        "topicdb ingest"
+    ),
+]
 
 
 @at_place

@@ -22,11 +22,11 @@ from topicdb.cli.options import (
     DurabilityChoice,
     JsonOption,
     OnDamage,
-    PathArgument,
     ShardByOption,
     ShardsOption,
     StructureOption,
     creating,
+    directory_argument,
 )
 from topicdb.cli.output import print_json, printable
 from topicdb.cli.places import Place, at_place
@@ -47,6 +47,12 @@ token_app = typer.Typer(
 LOCAL = "127.0.0.1"
 NONE = "none"
 TokensOption = Annotated[Path, typer.Option("--tokens", help="The file of tokens.")]
+PathArgument = Annotated[
+    str,
+    directory_argument(
+        "it offers a database that it opens itself; run it on the machine of the database"
+    ),
+]
 Filters = list[str] | None
 
 

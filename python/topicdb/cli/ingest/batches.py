@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 import topicdb
+from topicdb.types import Durability
 
 Row: TypeAlias = "tuple[str, int | None, bytes]"
 
 BATCH_BYTES_MAX = 64 << 20
+SENT_BYTES_MAX = 16 << 20  # with a line of 32 MiB behind it, a server still takes a batch
 
 
 class Batches:
@@ -22,10 +24,19 @@ class Batches:
     """
 
     def __init__(
-        self, database: topicdb.Database, rows_max: int, *, repeat: bool, raw: bool
+        self,
+        database: topicdb.Database,
+        rows_max: int,
+        durability: Durability,
+        *,
+        bytes_max: int = BATCH_BYTES_MAX,
+        repeat: bool,
+        raw: bool,
     ) -> None:
         self._database = database
         self._rows_max = rows_max
+        self._durability = durability
+        self._bytes_max = bytes_max
         self._repeat = repeat
         self._raw = raw
         self._before = hashlib.blake2b(digest_size=16)
@@ -53,7 +64,7 @@ class Batches:
         self._rows.append(row)
         self._keys.append(key)
         self._bytes += len(row[0]) + len(row[2])
-        is_large = self._bytes >= BATCH_BYTES_MAX and not self._is_known
+        is_large = self._bytes >= self._bytes_max and not self._is_known
         return len(self._rows) >= self._limit or is_large
 
     def store(self) -> None:
@@ -72,7 +83,9 @@ class Batches:
 
     def _store_as(self, id: str | None) -> topicdb.Receipt:
         keys = self._keys if any(key is not None for key in self._keys) else None
-        return self._database.append(self._rows, key=keys, raw=self._raw, id=id)
+        return self._database.append(
+            self._rows, key=keys, raw=self._raw, id=id, durability=self._durability
+        )
 
     def _begin(self, first: Row, key: str | None) -> None:
         if self._repeat:

@@ -17,6 +17,7 @@ from rich.progress import Progress as Bars
 import topicdb
 from topicdb.cli.broker import (
     PASSWORD_VARIABLE,
+    BrokerCaOption,
     ProtocolChoice,
     broker_address,
     give_up_after_s,
@@ -28,10 +29,10 @@ from topicdb.cli.errors import UserError
 from topicdb.cli.options import (
     EndOption,
     FilterArgument,
-    PathArgument,
     StartOption,
     TzOption,
 )
+from topicdb.cli.places import Place, at_place
 from topicdb.cli.stopping import Stopping, stopped_by_signals
 from topicdb.cli.times import range_of, time_text
 from topicdb.replay.broker.broker import GIVE_UP_AFTER_S, BrokerReplay
@@ -65,8 +66,9 @@ class RetainChoice(str, Enum):
 _RETAIN = {RetainChoice.NO: False, RetainChoice.YES: True, RetainChoice.STORED: None}
 
 
+@at_place
 def run(
-    path: PathArgument,
+    place: Place,
     broker: Annotated[
         str,
         typer.Option(
@@ -93,10 +95,7 @@ def run(
         ),
     ] = None,
     tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False,
-    ca: Annotated[
-        Path | None,
-        typer.Option(help="File of certificates to trust, PEM. By default the system's."),
-    ] = None,
+    broker_ca: BrokerCaOption = None,
     username: Annotated[str | None, typer.Option(help="User name at the broker.")] = None,
     password_file: Annotated[
         Path | None,
@@ -161,7 +160,7 @@ def run(
         "refused": "skip" if skip_refused else "stop",
         "give_up_after": give_up_after_s(give_up_after),
         "protocol": protocol.value,
-        "tls": tls_of(tls, ca),
+        "tls": tls_of(tls, broker_ca),
         "username": username,
         "password": password_of(username, password_file),
         "client_id": client_id,
@@ -170,7 +169,7 @@ def run(
         "expired": "send" if send_expired else "skip",
         "stored_again": "allow" if allow_stored_again else "refuse",
     }
-    with topicdb.open(path, mode="r") as database, stopped_by_signals() as stopped:
+    with place.read() as database, stopped_by_signals() as stopped:
         try:
             replay = BrokerReplay(database, filter, host=host, port=port, **options)
         except ImportError as error:

@@ -53,7 +53,7 @@ class Target:
                 database = stack.enter_context(self.place.read())
                 yield stack.enter_context(replay.open(database, self.log))
                 return
-            attached = attach(self.place.directory("replay"), self.log)
+            attached = attach(self.place.directory(), self.log)
             yield stack.enter_context(attached or self._here(stack))
 
     def _here(self, stack: ExitStack) -> replay.ReplayLog:
