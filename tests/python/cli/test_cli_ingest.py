@@ -482,22 +482,22 @@ class TestAtAServer:
             assert "has the 25 messages of" in output_of(*words)
             assert [message.timestamp for message in db.scan(order="time")] == list(range(25))
 
-    def test_a_token_that_may_write_is_enough(self, db_path: Path, tmp_path: Path) -> None:
+    def test_a_token_that_may_write(self, db_path: Path, tmp_path: Path) -> None:
         file = tmp_path / "in.jsonl"
-        file.write_text(json_lines({"topic": f"a/{i}", "timestamp": i} for i in range(3)))
+        lines = json_lines({"topic": f"a/{i}", "timestamp": i} for i in range(3))
+        file.write_text(lines)
         writes = tokens.add(tmp_path / "tokens.json", {"name": "writes", "write": ["a/#"]})
         given = tmp_path / "token"
         given.write_text(writes)
         with topicdb.open(db_path) as db, serving(db, tokens=tmp_path / "tokens.json") as server:
             assert "a token is needed" in error_of("ingest", server.url, file)
-            output_of("ingest", server.url, file, "--token-file", given)
-            assert "has the 3 messages of" in output_of(
-                "ingest", server.url, file, "--token", writes
-            )
-            assert "may not write" in error_of(
-                "ingest", server.url, "-", "--token", writes, stdin='{"topic": "b"}'
-            )
-            assert db.scan().count() == 3
+            words = ["ingest", server.url, "-", "--token-file", given]
+            assert run_here(*words, stdin=lines).returncode == 0
+            assert "may not write" in error_of(*words, stdin='{"topic": "b"}')
+            words[2] = file
+            assert "--repeat stores all messages without asking" in error_of(*words)
+            assert run_here(*words, "--repeat").returncode == 0
+            assert db.scan().count() == 6
 
     def test_what_a_new_database_would_have(self, db_path: Path) -> None:
         with topicdb.open(db_path) as db, serving(db) as server:

@@ -93,7 +93,13 @@ class Batches:
         beginning = self._before.copy()
         _add_to(beginning, [first], [key])
         self._id = f"ingest:{beginning.hexdigest()}"
-        known = self._database.find_append(self._id)
+        try:
+            known = self._database.find_append(self._id)
+        except topicdb.AccessError:
+            raise topicdb.AccessError(
+                "this token may not ask which messages of the file the server has already, for "
+                "which it needs the right --admin '#': --repeat stores all messages without asking"
+            ) from None
         self._is_known = known is not None
         self._limit = self._rows_max if known is None else known.count
 
