@@ -36,6 +36,9 @@ _COMMANDS = {
 _OPTIONS = {
     "--after": "--start",
     "--before": "--end",
+    "--name": "--client-id",
+    "--older-than": "--before",
+    "--rows": "--limit",
     "--cafile": "--ca",
     "--count": "--limit",
     "--dry": "--dry-run",

@@ -10,6 +10,7 @@ import typer
 
 from topicdb.cli import times
 from topicdb.cli.output import Format
+from topicdb.cli.progress import be_quiet
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 
@@ -50,7 +51,7 @@ FilterArgument = Annotated[
     typer.Argument(
         metavar="FILTER",
         callback=_no_time,
-        help="Topic filter, such as 'metrics/+/cpu', in quotes.",
+        help="Give a topic filter in quotes, such as 'metrics/+/cpu'.",
     ),
 ]
 FiltersArgument = Annotated[
@@ -58,15 +59,18 @@ FiltersArgument = Annotated[
     typer.Argument(
         metavar="FILTER",
         callback=_no_time,
-        help="Topic filters, such as 'metrics/+/cpu', in quotes. By default '#', every topic that "
-        "does not begin with $.",
+        help="Give topic filters in quotes, such as 'metrics/+/cpu'. By default it "
+        "is '#', every topic that does not begin with $.",
     ),
 ]
 TIME = f"A time is {times.EXAMPLES}."
 FiltersOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--filter", metavar="FILTER", help="Topic filter. You may repeat it. By default '#'."
+        "--filter",
+        metavar="FILTER",
+        help="Take the messages that match this topic filter. You may repeat it. By "
+        "default it is '#'.",
     ),
 ]
 StartOption = Annotated[
@@ -76,6 +80,15 @@ StartOption = Annotated[
 EndOption = Annotated[
     str | None,
     typer.Option("--end", metavar="TIME", help=f"Stop before messages of this time. {TIME}"),
+]
+
+BeforeOption = Annotated[
+    str,
+    typer.Option(
+        "--before",
+        metavar="AGE|TIME",
+        help=f"Remove messages that are older than this age, such as 30d, or time. {TIME}",
+    ),
 ]
 
 
@@ -90,23 +103,37 @@ TzOption = Annotated[
         "--tz",
         metavar="ZONE",
         callback=_show_in,
-        help="Read and show times in this zone: Europe/Berlin, UTC or local. By default local, the "
-        "zone of this machine.",
+        help="Read and show times in this zone: Europe/Berlin, UTC or local. By "
+        "default it is local, the zone of this machine.",
     ),
 ]
 JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object instead of text for people.")
+    bool,
+    typer.Option(
+        "--json", callback=be_quiet, help="Print one JSON object instead of text for people."
+    ),
+]
+JsonReportsOption = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        callback=be_quiet,
+        help="Print a JSON object on a line each second, and one at the end.",
+    ),
 ]
 FormatOption = Annotated[
     Format,
     typer.Option(
         "--format",
-        help="text: a line for each message; pretty: the same with JSON values indented; json: "
-        "JSON lines, with values that are not UTF-8 as base64; hex: every byte of the value; csv: "
-        "time, topic, value and encoding.",
+        help="Show messages in this format. text is a line for each message, pretty "
+        "is the same with JSON values indented, json is JSON lines with values "
+        "that are not UTF-8 as base64, hex shows every byte of the value, and "
+        "csv has time, topic, value and encoding.",
     ),
 ]
-JsonLinesOption = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
+JsonLinesOption = Annotated[
+    bool, typer.Option("--json", callback=be_quiet, help="Print JSON lines, as --format json does.")
+]
 PropertiesOption = Annotated[
     bool,
     typer.Option("--properties", help="Show the MQTT properties, too, that a bridge has stored."),
@@ -117,10 +144,12 @@ RawOption = Annotated[
 ]
 PartialOption = Annotated[
     bool,
-    typer.Option("--partial", help="Leave out shards that are damaged or gone. stderr says which."),
+    typer.Option(
+        "--partial", help="Leave out shards that are damaged or gone; standard error says which."
+    ),
 ]
 ShardsOption = Annotated[
-    int | None, typer.Option(help="How many shards a new database has. By default 1.")
+    int | None, typer.Option(help="Give a new database this many shards. By default it has one.")
 ]
 
 
@@ -134,14 +163,16 @@ class ShardBy(str, Enum):
 ShardByOption = Annotated[
     ShardBy | None,
     typer.Option(
-        help="What decides the shard of a message in a new database. By default its topic."
+        help="Choose what decides the shard of a message in a new database. By "
+        "default it is the topic."
     ),
 ]
 StructureOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="HINT",
-        help="Structure hint of a new database, such as 'metrics/+/cpu/#'. You may repeat it.",
+        help="Give a new database this structure hint, such as 'metrics/+/cpu/#'. "
+        "You may repeat it.",
     ),
 ]
 

@@ -25,7 +25,8 @@ PlaceArgument = Annotated[
     str,
     typer.Argument(
         metavar="PATH|URL",
-        help="Directory of the database, or URL of its server: grpc+tls://host:8815.",
+        help="Give the directory of the database, or the URL of its server, such as "
+        "grpc+tls://host:8815.",
     ),
 ]
 TokenOption = Annotated[
@@ -33,19 +34,23 @@ TokenOption = Annotated[
     typer.Option(
         "--token",
         metavar="TOKEN",
-        help=f"Token for the server. By default the variable {TOKEN_VARIABLE}.",
+        help="Show the server this token. By default the one in the variable "
+        f"{TOKEN_VARIABLE} is shown.",
     ),
 ]
 TokenFileOption = Annotated[
     Path | None,
-    typer.Option("--token-file", metavar="FILE", help="File with the token for the server."),
+    typer.Option(
+        "--token-file", metavar="FILE", help="Read the token for the server from this file."
+    ),
 ]
 CaOption = Annotated[
     Path | None,
     typer.Option(
         "--ca",
         metavar="FILE",
-        help="PEM file of the certificates to trust for the server. By default the well-known.",
+        help="Trust the certificates of this PEM file for the server. By default the "
+        "well-known authorities are trusted.",
     ),
 ]
 # A directory with one of these files is a database, or was one.

@@ -1,11 +1,14 @@
-"""Shows progress on stderr, if that is a terminal."""
+"""Shows progress on stderr: at a terminal, of work that takes a second, and not with --json."""
 
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -17,20 +20,54 @@ from rich.progress import (
 )
 from rich.text import Text
 
+AFTER_S = 1.0  # work that is over earlier shows no progress
+
+
+class _Wanted:
+    """Whether the command that runs is to show progress."""
+
+    is_quiet = False
+
+
+def be_quiet(is_quiet: bool) -> bool:
+    """Lets the command that runs show no progress, or show it; returns the argument."""
+    _Wanted.is_quiet = is_quiet
+    return is_quiet
+
+
+class _Late(Progress):
+    """Progress that is shown when the work has taken ``AFTER_S`` seconds."""
+
+    def __init__(self, *columns: ProgressColumn) -> None:
+        self._began_s = time.monotonic()
+        super().__init__(
+            *columns,
+            console=Console(stderr=True, markup=False, highlight=False),
+            transient=True,
+            disable=_Wanted.is_quiet or not sys.stderr.isatty(),
+        )
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Gives what is to be shown now."""
+        if time.monotonic() - self._began_s >= AFTER_S:
+            yield from super().get_renderables()
+
 
 class Waiting:
     """Shows a line while a call runs that says nothing of its progress."""
 
     def __init__(self, what: str) -> None:
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True, markup=False, highlight=False),
-            transient=True,
-            disable=not sys.stderr.isatty(),
+        self._progress = _Late(
+            SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
         )
         self._progress.add_task(what, total=None)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Shows nothing in the block, which may ask the person at the terminal."""
+        self._progress.stop()
+        yield
+        self._progress.start()
 
     def __enter__(self) -> Waiting:
         self._progress.start()
@@ -53,19 +90,12 @@ class Meter:
     """
 
     def __init__(self, total_bytes: int | None = None, *, of_messages: bool = False) -> None:
-        console = Console(stderr=True, markup=False, highlight=False)
         columns: tuple[ProgressColumn, ...] = (SpinnerColumn(),)
         if total_bytes is not None:
             columns = (BarColumn(), DownloadColumn())
         elif of_messages:
             columns = (BarColumn(),)
-        self._progress = Progress(
-            *columns,
-            TextColumn("{task.fields[messages]:,} messages"),
-            console=console,
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        )
+        self._progress = _Late(*columns, TextColumn("{task.fields[messages]:,} messages"))
         self._task = self._progress.add_task("", total=total_bytes, messages=0)
 
     def update(self, messages: int, bytes_done: int = 0) -> None:

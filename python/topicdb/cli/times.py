@@ -138,6 +138,17 @@ def optional_time(
     return None if text is None else parse_time(text, what, zone, now=now)
 
 
+def past_time(text: str, what: str, zone: str | None = None) -> int:
+    """Returns the microseconds since 1970 of a time, or of an age such as ``30d`` before now.
+
+    Raises what ``parse_time`` raises.
+    """
+    now = now_us()
+    if is_duration(text):
+        return max(0, now - duration_us(text, what=what))
+    return parse_time(text, what, zone, now=now)
+
+
 def range_of(start: str | None, end: str | None, zone: str | None) -> dict[str, Any]:
     """Returns the arguments ``start`` and ``end`` of the API, both counted from the same moment.
 

@@ -96,7 +96,7 @@ def test_status_shows_endpoints_as_they_are_stored(tmp_path: Path) -> None:
         log.flush()
         found = run_here("replay", "status", path, "--json")
         assert found.returncode == 0, found.stderr
-        (status,) = json.loads(found.stdout)
+        (status,) = json.loads(found.stdout)["logs"]
         assert status["name"] == "main" and status["include"] == ["a/#"]
         one, orders = status["endpoints"]
         assert (one["name"], one["kind"], one["state"]) == ("one", "topic", "n/a")
@@ -111,7 +111,7 @@ def test_status_shows_the_windows_of_clients(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
 
     def clients() -> list[dict[str, object]]:
-        (status,) = json.loads(run_here("replay", "status", path, "--json").stdout)
+        (status,) = json.loads(run_here("replay", "status", path, "--json").stdout)["logs"]
         found: list[dict[str, object]] = status["endpoints"][0]["clients"]
         return found
 

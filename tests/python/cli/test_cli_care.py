@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_runs import COMMAND, answered, error_in, error_of, output_of, run_here, stored
@@ -12,6 +15,7 @@ from cli_runs import COMMAND, answered, error_in, error_of, output_of, run_here,
 import topicdb
 
 pytest.importorskip("typer", reason="needs topicdb[cli]")
+progress: Any = pytest.importorskip("topicdb.cli.progress")
 
 
 @pytest.fixture
@@ -162,3 +166,59 @@ def test_ls(path: Path, tmp_path: Path) -> None:
     shown = output_of("ls", tmp_path)
     assert "mine" not in shown and str(path) in shown and "skipstream" in shown
     assert "there is no directory" in error_of("ls", tmp_path / "none")
+
+
+class TestProgress:
+    @pytest.fixture
+    def terminal(self, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+        """Returns what stands for a terminal at standard error."""
+        shown = io.StringIO()
+        monkeypatch.setattr(shown, "isatty", lambda: True)
+        monkeypatch.setattr(sys, "stderr", shown)
+        monkeypatch.setenv("TERM", "xterm")
+        return shown
+
+    def test_work_that_takes_long_is_shown(
+        self, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        progress.be_quiet(False)
+        monkeypatch.setattr(progress, "AFTER_S", 0.0)
+        with progress.Waiting("counting"):
+            pass
+        with progress.Meter(of_messages=True) as meter:
+            meter.advance(1_234, 2_000)
+        assert "counting" in terminal.getvalue()
+        assert "1,234 messages" in terminal.getvalue()
+
+    def test_work_that_is_soon_over_is_not(
+        self, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        progress.be_quiet(False)
+        monkeypatch.setattr(progress, "AFTER_S", 1e9)
+        with progress.Waiting("counting"):
+            pass
+        assert "counting" not in terminal.getvalue()
+
+    def test_json_is_silent(self, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(progress, "AFTER_S", 0.0)
+        progress.be_quiet(True)
+        try:
+            with progress.Waiting("counting"), progress.Meter():
+                pass
+        finally:
+            progress.be_quiet(False)
+        assert terminal.getvalue() == ""
+
+    def test_the_option_json_says_so(self, db_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        topicdb.open(db_path).close()
+        quiet: list[bool] = []
+        verify = topicdb.verify
+
+        def noted(*given: Any, **options: Any) -> Any:
+            quiet.append(progress._Wanted.is_quiet)
+            return verify(*given, **options)
+
+        monkeypatch.setattr(topicdb, "verify", noted)
+        for words in (["--json"], []):
+            assert run_here("verify", db_path, *words).returncode == 0
+        assert quiet == [True, False]

@@ -79,7 +79,7 @@ def test_losses_are_listed(db_path: Path) -> None:
     [("earliest", 10, b"0"), ("latest", 0, None), ("2023-11-14T22:20:20Z", 3, b"7")],
 )
 def test_seek(path: Path, to: str, lag: int, first: bytes | None) -> None:
-    told = output_of("consumers", "seek", path, "etl", "--to", to)
+    told = output_of("consumers", "seek", path, "etl", "--start", to)
     assert told == f"consumer etl goes on at {to}: {lag} messages to read, 6 before\n"
     assert lag_of(path) == lag
     with topicdb.open(path) as db, db.consumer("etl", "site/#") as consumer:
@@ -90,13 +90,15 @@ def test_seek(path: Path, to: str, lag: int, first: bytes | None) -> None:
 def test_what_cannot_be_moved(path: Path) -> None:
     before = listed(path)
     assert "has no consumer 'elt'; did you mean 'etl'?" in error_of(
-        "consumers", "seek", path, "elt", "--to", "latest"
+        "consumers", "seek", path, "elt", "--start", "latest"
     )
     assert "has no consumer 'x'; it has: 'etl'" in error_of("consumers", "drop", path, "x", "--yes")
     assert "but a group of this name" in error_of("consumers", "drop", path, "workers", "--yes")
     assert "leave out --group" in error_of("consumers", "drop", path, "etl", "--group", "--yes")
-    assert "--to: 'soon' is no time" in error_of("consumers", "seek", path, "etl", "--to", "soon")
-    assert "--to" in usage_error("consumers", "seek", path, "etl")
+    assert "--start: 'soon' is no time" in error_of(
+        "consumers", "seek", path, "etl", "--start", "soon"
+    )
+    assert "--start" in usage_error("consumers", "seek", path, "etl")
     assert "#/#" in error_of("consumers", "filters", path, "etl", "#/#")
     assert listed(path) == before
 
@@ -127,7 +129,7 @@ def test_drop(path: Path) -> None:
 def test_beside_a_writer(path: Path) -> None:
     with topicdb.open(path):
         assert lag_of(path) == 6
-        for words in (["drop", path, "etl", "--yes"], ["seek", path, "etl", "--to", "latest"]):
+        for words in (["drop", path, "etl", "--yes"], ["seek", path, "etl", "--start", "latest"]):
             told = error_in(run_here("consumers", *words), 3)
             assert f"{path} is open for writing in another process (pid" in told
             assert "give its URL here" in told
@@ -137,10 +139,10 @@ def test_beside_a_writer(path: Path) -> None:
 def test_at_a_server(path: Path) -> None:
     with topicdb.open(path) as db, serving(db) as server:
         assert lag_of(server.url) == 6
-        output_of("consumers", "seek", server.url, "etl", "--to", "earliest")
+        output_of("consumers", "seek", server.url, "etl", "--start", "earliest")
         assert lag_of(server.url) == 10
         with topicdb.connect(server.url) as other, other.consumer("etl", "site/#"):
-            told = error_of("consumers", "seek", server.url, "etl", "--to", "latest")
+            told = error_of("consumers", "seek", server.url, "etl", "--start", "latest")
             assert told == "a program has consumer 'etl' open: close it there, and try again"
         output_of("consumers", "drop", server.url, "etl", "--yes")
         assert [one["name"] for one in listed(server.url)] == ["workers"]

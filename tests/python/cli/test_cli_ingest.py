@@ -49,7 +49,14 @@ class TestIngest:
         file.write_bytes(
             b'\xef\xbb\xbfplant,id,at,note\r\nnorth,1,1.5,"two\nlines, ""quoted"""\r\n\r\ns,2,,\r\n'
         )
-        options = ["--topic", "site/{plant}/pump/{id}", "--timestamp", "at", "--time-unit", "ms"]
+        options = [
+            "--topic",
+            "site/{plant}/pump/{id}",
+            "--timestamp",
+            "at",
+            "--timestamp-unit",
+            "ms",
+        ]
         output_of("ingest", db_path, file, *options)
         first, second = stored(db_path)
         assert first == ("site/north/pump/1", 1500, b'{"note":"two\\nlines, \\"quoted\\""}')
@@ -206,9 +213,9 @@ def test_times_without_a_zone(db_path: Path) -> None:
 
 def test_seconds_are_asked_for(db_path: Path) -> None:
     lines = json_lines([{"topic": "a", "timestamp": 1_700_000_000}])
-    assert "--time-unit" in error_of("ingest", db_path, "-", stdin=lines)
-    output_of("ingest", db_path, "-", "--time-unit", "s", stdin=lines)
-    output_of("ingest", db_path, "-", "--time-unit", "us", stdin=lines)
+    assert "--timestamp-unit" in error_of("ingest", db_path, "-", stdin=lines)
+    output_of("ingest", db_path, "-", "--timestamp-unit", "s", stdin=lines)
+    output_of("ingest", db_path, "-", "--timestamp-unit", "us", stdin=lines)
     times = [message.timestamp for message in stored(db_path)]
     assert times == [1_700_000_000, 1_700_000_000_000_000]
 
@@ -411,7 +418,7 @@ class TestBadInput:
             ["-", "--topic", ""],
             ["-", "--batch-rows", "0"],
             ["-", "--durability", "max"],
-            ["-", "--time-unit", "h"],
+            ["-", "--timestamp-unit", "h"],
         ],
     )
     def test_wrong_usage(self, db_path: Path, options: list[str]) -> None:

@@ -264,15 +264,17 @@ class TestUsage:
 
 class TestTrim:
     def test_only_says_what_would_go(self, path: Path) -> None:
-        text = output_of("trim", path, "--older-than", "30d")
+        text = output_of("trim", path, "--before", "30d", "--dry-run")
         lines = words(text)
         assert lines[1][:4] == ["0", "#", "1", "10"]
         assert "1 slab and 4 messages of others from before " in text
-        assert "nothing was removed: --yes does it" in text
+        error = error_of("trim", path, "--before", "30d")
+        assert error.startswith(f"14 messages of {path} from before ")
+        assert error.endswith(" go for good: nothing was changed; --yes does it")
         assert len(stored(path)) == 14
-        assert "Remove them?" in answered([COMMAND, "trim", str(path), "--older-than", "30d"], "n")
+        assert "Do it?" in answered([COMMAND, "trim", str(path), "--before", "30d"], "n")
         assert len(stored(path)) == 14
-        assert "went" in answered([COMMAND, "trim", str(path), "--older-than", "30d"], "y")
+        assert "went" in answered([COMMAND, "trim", str(path), "--before", "30d"], "y")
         assert stored(path) == []
 
     @pytest.mark.parametrize(
@@ -286,34 +288,38 @@ class TestTrim:
         ],
     )
     def test_numbers_that_are_no_microseconds(self, path: Path, text: str, hint: str) -> None:
-        error = error_of("trim", path, "--older-than", text, "--yes")
-        assert f"--older-than: {text} microseconds since 1970 would be " in error
+        error = error_of("trim", path, "--before", text, "--yes")
+        assert f"--before: {text} microseconds since 1970 would be " in error
         assert hint in error
         assert len(stored(path)) == 14
         assert hint in error_of("scan", path, "--start", text)
 
     def test_does_it(self, path: Path) -> None:
-        found = json_of("trim", path, "--older-than", "30d", "--yes")
+        found = json_of("trim", path, "--before", "30d", "--yes")
         assert (found["done"], found["messages"]) == (True, 4)
         [slab] = found["slabs"]
         assert (slab["retention_class"], slab["generation"], slab["messages"]) == ("#", 1, 10)
         assert stored(path) == []
         assert len(stored(path, "$SYS/#")) == 1
         assert "0 slabs and 0 messages of others from before " in output_of(
-            "trim", path, "--older-than", "30d", "--yes"
+            "trim", path, "--before", "30d", "--yes"
         )
 
     def test_times_and_filters(self, path: Path) -> None:
-        found = json_of("trim", path, "--older-than", T0 + 2, "--filter", "alarm/#", "--yes")
+        found = json_of("trim", path, "--before", T0 + 2, "--filter", "alarm/#", "--yes")
         assert (found["slabs"], found["messages"]) == ([], 2)
         assert [m.timestamp for m in stored(path, "alarm/#")] == [T0 + 2]
-        assert "would go" in output_of("trim", path, "--older-than", "2023-11-14T22:13:20Z")
-        text = output_of("trim", path, "--older-than", "2023-11-14T23:13:20", "--tz", "Etc/GMT-1")
+        assert "would go" in output_of(
+            "trim", path, "--before", "2023-11-14T22:13:20Z", "--dry-run"
+        )
+        text = output_of(
+            "trim", path, "--before", "2023-11-14T23:13:20", "--tz", "Etc/GMT-1", "--dry-run"
+        )
         assert "from before 2023-11-14T23:13:20.000000+01:00 would go" in text
-        assert "a#" in error_of("trim", path, "--older-than", "1d", "--filter", "a#")
+        assert "a#" in error_of("trim", path, "--before", "1d", "--filter", "a#")
 
     def test_without_an_age(self, path: Path) -> None:
-        assert "--older-than" in usage_error("trim", path)
+        assert "--before" in usage_error("trim", path)
 
 
 class TestRotate:
@@ -354,7 +360,7 @@ class TestRotate:
 
 @pytest.mark.parametrize(
     "command",
-    [["rotate"], ["trim", "--older-than", "1d"], ["retention", "--set", "#=1d"], ["usage"]],
+    [["rotate"], ["trim", "--before", "1d"], ["retention", "--set", "#=1d"], ["usage"]],
     ids=lambda command: command[0],
 )
 def test_no_database_is_made(tmp_path: Path, command: list[str]) -> None:
@@ -365,7 +371,7 @@ def test_no_database_is_made(tmp_path: Path, command: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["rotate"], ["trim", "--older-than", "1d", "--yes"], ["retention", "--set", "#=1d"]],
+    [["rotate"], ["trim", "--before", "1d", "--yes"], ["retention", "--set", "#=1d"]],
     ids=lambda command: command[0],
 )
 def test_another_writer(path: Path, command: list[str]) -> None:

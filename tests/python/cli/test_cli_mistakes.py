@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_runs import COMMAND, error_of, run_here, usage_error
@@ -91,6 +92,50 @@ def test_a_command_that_needs_a_directory_says_why(words: list[str], meant: str)
     told = usage_error(*(url if word == "URL" else word for word in words))
     assert f"{url} is the URL of a server, and this command needs a directory:" in told
     assert meant in told
+
+
+def test_every_help_text_is_a_sentence() -> None:
+    for words, command in _commands():
+        for one in command.params:
+            text = one.help or ""
+            first = text[:1]
+            is_sentence = first.isupper() and text.endswith(".") and len(text.split()) > 2
+            assert is_sentence, f"{' '.join(words)} {one.name}: {text!r}"
+
+
+def test_one_name_means_one_thing() -> None:
+    """Options of one name take values of one kind, and there are no two names for one thing."""
+    kinds: dict[str, set[str]] = {}
+    for _, command in _commands():
+        for one in command.params:
+            for name in one.opts:
+                kinds.setdefault(name, set()).add(
+                    "flag" if getattr(one, "is_flag", False) else str(one.metavar)
+                )
+    for name in ("--ca", "--tz", "--token", "--token-file", "--filter", "--limit", "--json"):
+        assert len(kinds[name] - {"None"}) == 1, name
+    for old in ("--older-than", "--name", "--rows", "--time-unit", "--trim", "--trim-share"):
+        assert old not in kinds
+
+
+def test_every_command_has_json() -> None:
+    for words, command in _commands():
+        assert any("--json" in one.opts for one in command.params), words
+
+
+def _commands() -> list[tuple[list[str], Any]]:
+    import typer
+
+    from topicdb.cli.app import app
+
+    group: Any = typer.main.get_command(app)
+    found = []
+    for words in _leaves(group, []):
+        command = group
+        for word in words:
+            command = command.commands[word]
+        found.append((words, command))
+    return found
 
 
 def test_every_command_has_a_sentence_and_an_example() -> None:

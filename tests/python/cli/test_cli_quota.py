@@ -34,11 +34,11 @@ def test_it_is_shown_and_changed(db: topicdb.Database) -> None:
     with serving(db) as server:
         text = output_of("quota", server.url)
         assert "1.0 GB" in text and "from 90% on" in text and "full" not in text
-        found = json_of(server.url, "--set", "2GB", "--trim", "0.5")
+        found = json_of(server.url, "--set", "2GB", "--quota-trim", "0.5")
         assert (found["quota_bytes"], found["quota_trim"]) == (2_000_000_000, 0.5)
         assert found["disk_bytes"] > 1_500_000 and not found["full"] and found["to_drop"] == 0
         assert db.quota.bytes == 2_000_000_000
-        found = json_of(server.url, "--trim", "none")
+        found = json_of(server.url, "--quota-trim", "none")
         assert (found["quota_bytes"], found["quota_trim"]) == (2_000_000_000, None)
         assert "appends are refused" in output_of("quota", server.url, "--set", "1MB")
         assert json_of(server.url, "--set", "none")["quota_bytes"] is None
@@ -57,8 +57,8 @@ def test_what_drops_data_asks(db: topicdb.Database) -> None:
 def test_what_is_no_quota(db: topicdb.Database) -> None:
     with serving(db) as server:
         assert "quota_bytes" in error_of("quota", server.url, "--set", "5 XB")
-        assert "--trim" in error_of("quota", server.url, "--trim", "much")
-        assert "quota_trim" in error_of("quota", server.url, "--trim", "1.5")
+        assert "--quota-trim" in error_of("quota", server.url, "--quota-trim", "much")
+        assert "quota_trim" in error_of("quota", server.url, "--quota-trim", "1.5")
         assert (db.quota.bytes, db.quota.trim) == (1_000_000_000, 0.9)
         url = server.url
     assert run_here("quota", url).returncode == 1

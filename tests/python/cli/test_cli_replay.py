@@ -114,7 +114,7 @@ def test_what_the_broker_refuses(path: Path, tmp_path: Path) -> None:
     with mosquitto(tmp_path / "mosquitto", "max_packet_size 1000") as broker:
         error = error_in(run("replay", "run", path, *at(broker)))
         assert "topic 'big'" in error and f"go on with --start {START_US + 500} " in error
-        found = output_of("replay", "run", path, *at(broker), "--skip-refused")
+        found = output_of("replay", "run", path, *at(broker), "--on-error", "skip")
         assert found.startswith("replayed 300 messages") and "the broker refused 1" in found
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_runs import COMMAND, answered, error_in, error_of, run, run_here, usage_error
@@ -60,19 +61,19 @@ def output(*arguments: object) -> str:
 
 def endpoints(target: str, *options: object) -> dict[str, dict[str, object]]:
     found = json.loads(output("endpoints", target, "--json", *options))
-    return {endpoint["name"]: endpoint for endpoint in found}
+    return {endpoint["name"]: endpoint for endpoint in found["endpoints"]}
 
 
 def test_a_replay_is_governed(target: str) -> None:
-    words = ["--start", "beginning", "--rate", "0.001/s", "--end", str(BASE + 8_000)]
+    words = ["--start", "earliest", "--rate", "0.001/s", "--end", str(BASE + 8_000)]
     text = output("start", target, "orders", *words, "--stall-timeout", "never")
     assert re.fullmatch(
         r"orders: (initializing|active), at \d+-\d+, [01] of about 10 replayed\n", text
     )
     assert "orders: " in output("pause", target, "orders")
-    assert "of about 5 replayed" in output("seek", target, "orders", str(BASE + 5_000))
+    assert "of about 5 replayed" in output("seek", target, "orders", "--start", str(BASE + 5_000))
     assert "of about 10 replayed" in output(
-        "seek", target, "orders", "1970-01-01T00:00:00Z", "--clamp"
+        "seek", target, "orders", "--start", "1970-01-01T00:00:00Z", "--clamp"
     )
     assert "orders: " in output("rate", target, "orders", "max")
     state = endpoints(target)["orders"]["state"]
@@ -81,7 +82,7 @@ def test_a_replay_is_governed(target: str) -> None:
     assert output("cancel", target, "orders") == "the replay on orders was cancelled\n"
     assert endpoints(target)["orders"]["state"] == "n/a"
     for words in (["cancel"], ["pause"], ["resume"], ["rate"], ["seek"]):
-        more = {"rate": ["10x"], "seek": ["beginning"]}.get(words[0], [])
+        more = {"rate": ["10x"], "seek": ["--start", "earliest"]}.get(words[0], [])
         assert "no replay runs" in error_of("replay", *words, target, "orders", *more)
 
 
@@ -105,6 +106,27 @@ def test_endpoints_and_their_subscriptions(target: str) -> None:
     assert set(endpoints(target)) == {"orders", "strict"}
     assert "no endpoint 'q'" in error_of("replay", "subscribe", target, "q", "c")
     assert "has the subscriptions" in error_of("replay", "add", target, "strict", "--filter", "z")
+
+
+def test_every_reply_has_a_form_in_json(target: str) -> None:
+    def json_of(command: str, *words: object) -> dict[str, Any]:
+        return dict(json.loads(output(command, target, *words, "--json")))
+
+    began = json_of("start", "orders", "--rate", "0.001/s")
+    assert set(began) == {"endpoint", "state", "position", "replayed", "total"}
+    assert (began["endpoint"], began["total"]) == ("orders", 10)
+    for command in ("pause", "resume"):
+        assert json_of(command, "orders")["endpoint"] == "orders"
+    assert json_of("rate", "orders", "0.01/s")["total"] == 10
+    assert json_of("seek", "orders", "--start", str(BASE + 5_000))["total"] == 5
+    assert json_of("cancel", "orders") == {"endpoint": "orders", "cancelled": True}
+    made = json_of("add", "q", "--filter", "a/#")["endpoint"]
+    assert (made["name"], made["subscriptions"]) == ("q", ["a/#"])
+    assert json_of("subscribe", "q", "b")["endpoint"]["subscriptions"] == ["a/#", "b"]
+    assert json_of("unsubscribe", "q", "b")["endpoint"]["subscriptions"] == ["a/#"]
+    trimmed = json_of("trim", "--before", str(BASE), "--yes")
+    assert (trimmed["log"], trimmed["before"]) == ("default", BASE)
+    assert json_of("drop", "q", "--yes") == {"dropped": "q"}
 
 
 def test_a_topic_endpoint(target: str) -> None:
@@ -191,7 +213,7 @@ def test_a_server_asks_for_a_token_with_the_right(tmp_path: Path, path: Path) ->
             patch.setenv("TOPICDB_TOKEN", replays)
             assert "orders: " in output("pause", server.url, "orders")
             assert "may not see all of" in error_of("replay", "endpoints", server.url)
-            words = ["trim", server.url, "--before", "-1h", "--yes"]
+            words = ["trim", server.url, "--before", "1h", "--yes"]
             assert "may not see all of" in error_of("replay", *words)
 
 

@@ -57,7 +57,7 @@ def test_rows_are_sorted_and_cut(path: Path) -> None:
     assert names("--sort", "bytes") == ["a/large", "a/fast", "idle"]
     assert names("--sort", "name") == ["a/fast", "a/large", "idle"]
     assert names("--sort", "age")[-1] == "idle"
-    assert names("--rows", 1) == ["a/fast"]
+    assert names("--limit", 1) == ["a/fast"]
     assert names("idle", "a/large") == ["a/large", "idle"]
 
 
@@ -72,7 +72,7 @@ def test_a_row_for_each_filter(path: Path) -> None:
 
 
 def test_the_table(path: Path) -> None:
-    text = output_of("top", path, "--once", "--every", "1h", "--rows", 2)
+    text = output_of("top", path, "--once", "--every", "1h", "--limit", 2)
     head, first, second, caption = [" ".join(line.split()) for line in text.splitlines()]
     assert head == "topic messages/s bytes/s age newest value"
     assert first.startswith("a/fast 0.2 2 bytes ") and first.endswith(" 0")

@@ -102,7 +102,7 @@ def test_the_command_shows_the_usage(path: Path, db: topicdb.Database) -> None:
         publish(log, 25)
         found = run_here("replay", "status", path, "--json")
         assert found.returncode == 0, found.stderr
-        (status,) = json.loads(found.stdout)
+        (status,) = json.loads(found.stdout)["logs"]
         assert (status["bytes"], status["quota_bytes"], status["quota_used"]) == (
             25_000,
             100_000,

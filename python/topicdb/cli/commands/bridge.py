@@ -31,6 +31,7 @@ from topicdb.cli.errors import UserError
 from topicdb.cli.ingest.mapping import TimeUnit
 from topicdb.cli.options import (
     DurabilityChoice,
+    JsonReportsOption,
     ShardBy,
     ShardsOption,
     StructureOption,
@@ -56,55 +57,93 @@ def bridge(
         str,
         typer.Option(
             metavar="HOST[:PORT]|URL",
-            help="The broker, as HOST[:PORT] or mqtt[s]://[USER:PASSWORD@]HOST[:PORT].",
+            help="Connect to this broker, given as HOST[:PORT] or "
+            "mqtt[s]://[USER:PASSWORD@]HOST[:PORT].",
         ),
     ],
     filter: Annotated[
-        list[str] | None, typer.Option(help="Topic filter of messages to store. May be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="Store messages that match this topic filter. You may repeat it. By "
+            "default it is '#'."
+        ),
     ] = None,
-    name: Annotated[
-        str, typer.Option(help="The client id: the broker keeps a session for it.")
+    client_id: Annotated[
+        str,
+        typer.Option(
+            "--client-id", help="Connect with this client id, for which the broker keeps a session."
+        ),
     ] = "topicdb-bridge",
-    qos: Annotated[int, typer.Option(min=0, max=2, help="Highest QoS to subscribe with.")] = 2,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Values are the payload alone, without properties.")
-    ] = False,
-    protocol: Annotated[ProtocolChoice, typer.Option(help="Version of MQTT.")] = ProtocolChoice.V5,
+    qos: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=2,
+            help="Subscribe with this QoS, which is the highest with which messages come.",
+        ),
+    ] = 2,
+    properties: Annotated[
+        bool,
+        typer.Option(
+            "--properties/--no-properties",
+            help="Store the MQTT properties of messages with them, or store their payloads alone.",
+        ),
+    ] = True,
+    protocol: Annotated[
+        ProtocolChoice, typer.Option(help="Speak this version of MQTT.")
+    ] = ProtocolChoice.V5,
     tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False,
     broker_ca: BrokerCaOption = None,
-    username: Annotated[str | None, typer.Option(help="User name at the broker.")] = None,
+    username: Annotated[
+        str | None, typer.Option(help="Log in at the broker with this user name.")
+    ] = None,
     password_file: Annotated[
         Path | None,
-        typer.Option(help=f"File with the password. By default the variable {PASSWORD_VARIABLE}."),
+        typer.Option(
+            help="Read the password from this file. By default it is taken from the variable "
+            f"{PASSWORD_VARIABLE}."
+        ),
     ] = None,
     session_expiry: Annotated[
-        str, typer.Option(help="How long the broker keeps messages while the bridge is away.")
+        str,
+        typer.Option(
+            help="Ask the broker to keep messages for this long while the bridge is away."
+        ),
     ] = "7d",
     client_id_property: Annotated[
-        str, typer.Option(help="User property with the name of the publisher.")
+        str, typer.Option(help="Take the client id of the publisher from this user property.")
     ] = CLIENT_ID_PROPERTY,
     shard_by: Annotated[
         BridgeShardBy,
         typer.Option(
-            help="What decides the shard of a message: its topic, or the client that published it. "
-            "A new database is made so."
+            help="Choose what decides the shard of a message: its topic, or the client "
+            "that published it. A new database is made that way."
         ),
     ] = BridgeShardBy.TOPIC,
     client_level: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Level of the topic, counted from 1, that names the client (--shard-by)."
+            min=1,
+            help="Take the name of the client from this level of the topic, counted from "
+            "1, which goes with --shard-by client.",
         ),
     ] = None,
     deduplicate_by: Annotated[
         str | None,
-        typer.Option(help="User property with the id of a message, which is stored once."),
+        typer.Option(
+            help="Take the id of a message from this user property, and store each id once."
+        ),
     ] = None,
     history: Annotated[
         list[str] | None,
-        typer.Option(help="Topic filter of messages that clients may ask for. May be repeated."),
+        typer.Option(
+            help="Let clients ask for stored messages that match this topic filter. You "
+            "may repeat it."
+        ),
     ] = None,
-    request_topic: Annotated[str, typer.Option(help="Topic on which clients ask.")] = REQUEST_TOPIC,
+    request_topic: Annotated[
+        str, typer.Option(help="Take the requests of clients on this topic.")
+    ] = REQUEST_TOPIC,
     store_replays: Annotated[
         bool,
         typer.Option("--store-replays", help="Store messages that a replay has published, too."),
@@ -113,30 +152,36 @@ def bridge(
         str | None,
         typer.Option(
             metavar="field:NAME|property:NAME",
-            help="Where the device's own time is: a field of a JSON payload, or a user property.",
+            help="Take the device's own time from a field of a JSON payload, or from a "
+            "user property.",
         ),
     ] = None,
     timestamp_unit: Annotated[
-        TimeUnit, typer.Option(help="Unit of device times that are numbers.")
+        TimeUnit, typer.Option(help="Take device times that are numbers for times in this unit.")
     ] = TimeUnit.MILLISECONDS,
     timestamp_past: Annotated[
-        str, typer.Option(help="How long before its reception a device time may be.")
+        str,
+        typer.Option(
+            help="Take a device time that is at most this long before the reception of the message."
+        ),
     ] = PAST,
     timestamp_future: Annotated[
-        str, typer.Option(help="How long after its reception a device time may be.")
+        str,
+        typer.Option(
+            help="Take a device time that is at most this long after the reception of the message."
+        ),
     ] = FUTURE,
     durability: Annotated[
         DurabilityChoice | None,
         typer.Option(
-            help="Acknowledge messages to the broker when they survive: none (a close), os (kill "
-            "-9), disk (a power cut). By default os, and at a server what it was started with."
+            help="Acknowledge messages to the broker when they survive this: none (a "
+            "close), os (kill -9) or disk (a power cut). By default it is os, or at "
+            "a server what it was started with."
         ),
     ] = None,
     shards: ShardsOption = None,
     structure: StructureOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object each second, and one at the end.")
-    ] = False,
+    as_json: JsonReportsOption = False,
 ) -> None:
     """Store what an MQTT broker publishes, until SIGTERM or Ctrl-C.
 
@@ -159,9 +204,9 @@ def bridge(
                 host,
                 port,
                 filters=filter or ["#"],
-                name=name,
+                name=client_id,
                 qos=qos,  # type: ignore[arg-type]
-                envelope=not raw,
+                envelope=properties,
                 protocol=protocol.value,
                 username=username,
                 password=password_of(username, password_file),

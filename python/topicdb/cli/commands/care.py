@@ -44,7 +44,7 @@ DroppedArgument = Annotated[
 BaseOption = Annotated[
     str | None,
     typer.Option(
-        metavar="SNAPSHOT", help="Earlier snapshot: files that it has are not copied again."
+        metavar="SNAPSHOT", help="Do not copy files again that this earlier snapshot has."
     ),
 ]
 CopyOption = Annotated[
@@ -58,7 +58,8 @@ def snapshot(
     to: Annotated[
         str,
         typer.Argument(
-            metavar="TO", help="New directory. At a server, its name in the folder for snapshots."
+            metavar="TO",
+            help="Give a new directory. At a server, give its name in the folder for snapshots.",
         ),
     ],
     base: BaseOption = None,
@@ -79,7 +80,12 @@ def snapshot(
 
 
 def restore(
-    snapshot: Annotated[str, typer.Argument(metavar="FROM", help="A snapshot, or any database.")],
+    snapshot: Annotated[
+        str,
+        typer.Argument(
+            metavar="FROM", help="Give the directory of a snapshot, or of any database."
+        ),
+    ],
     path: RestoredArgument,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a database that is there.")
@@ -110,7 +116,7 @@ def verify(
     shallow: Annotated[
         bool,
         typer.Option(
-            "--shallow", help="Check the indexes only, and not each message. This is fast."
+            "--shallow", help="Check the indexes only, and not each message, which is fast."
         ),
     ] = False,
     as_json: JsonOption = False,
@@ -213,7 +219,8 @@ def drop(path: DroppedArgument, yes: YesOption = False, as_json: JsonOption = Fa
     if not yes:
         files = f"{foreseen.files:,} files, {decimal(foreseen.bytes)}"
         confirm(f"{path} with {_messages_at(path)} ({files}) goes for good", yes=False)
-    dropped = topicdb.drop(path)
+    with Waiting(f"dropping {path}"):
+        dropped = topicdb.drop(path)
     if as_json:
         print_json({"path": path, "files": dropped.files, "bytes": dropped.bytes})
     else:
@@ -233,7 +240,7 @@ class _Listed:
 
 def ls(
     directory: Annotated[
-        str, typer.Argument(metavar="DIRECTORY", help="Directory that has databases in it.")
+        str, typer.Argument(metavar="DIRECTORY", help="Give a directory that has databases in it.")
     ] = ".",
     as_json: JsonOption = False,
 ) -> None:
@@ -246,7 +253,8 @@ def ls(
     Example:
       topicdb ls /var/lib/plant
     """
-    found = [_listed(path, state) for path, state in _core.databases_in(directory)]
+    with Waiting("measuring"):
+        found = [_listed(path, state) for path, state in _core.databases_in(directory)]
     if as_json:
         print(json.dumps({"databases": [asdict(one) for one in found]}))
         return

@@ -50,11 +50,12 @@ _BATCH_BYTES = 16 << 20
 @at_place
 def publish(
     place: Place,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic of the message.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Give the topic of the message.")],
     value: Annotated[
         str | None,
         typer.Argument(
-            metavar="VALUE", help="Value of the message, or - for all bytes of standard input."
+            metavar="VALUE",
+            help="Give the value of the message, or - for all bytes of standard input.",
         ),
     ] = None,
     lines: Annotated[
@@ -72,7 +73,7 @@ def publish(
     key: Annotated[
         str | None,
         typer.Option(
-            metavar="KEY", help="What decides the shard, in a database that shards by key."
+            metavar="KEY", help="Let this key decide the shard, in a database that shards by key."
         ),
     ] = None,
     create: Annotated[
@@ -89,7 +90,10 @@ def publish(
     client_id: PublisherOption = None,
     durability: Annotated[
         DurabilityChoice | None,
-        typer.Option(help="A message survives: none (a close), os (kill -9), disk (a power cut)."),
+        typer.Option(
+            help="Choose what a stored message survives: none (a close), os (kill -9) or "
+            "disk (a power cut)."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -13,6 +13,7 @@ from topicdb.cli.errors import DefaultGroup, UserError
 from topicdb.cli.options import TIME, JsonOption, TzOption
 from topicdb.cli.output import print_json, printable
 from topicdb.cli.places import Place, at_place
+from topicdb.cli.progress import Waiting
 from topicdb.cli.report import console, table
 from topicdb.cli.times import parse_time
 from topicdb.follow.readers import Reader
@@ -24,9 +25,12 @@ app = typer.Typer(
 )
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of the consumer, or with --group of the group.")
+    str,
+    typer.Argument(
+        metavar="NAME", help="Give the name of the consumer, or with --group of the group."
+    ),
 ]
-GroupOption = Annotated[bool, typer.Option("--group", help="NAME is a group.")]
+GroupOption = Annotated[bool, typer.Option("--group", help="Take NAME for that of a group.")]
 
 
 @app.command("list")
@@ -42,7 +46,7 @@ def show(place: Place, as_json: JsonOption = False) -> None:
       topicdb consumers list fleet.db
       topicdb consumers fleet.db
     """
-    with place.read() as database:
+    with place.read() as database, Waiting("counting"):
         found = database.standings()
     if as_json:
         print_json({"consumers": [_json_of(one) for one in found]})
@@ -64,11 +68,11 @@ def show(place: Place, as_json: JsonOption = False) -> None:
 @at_place
 def seek(
     place: Place,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the consumer.")],
-    to: Annotated[
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Give the name of the consumer.")],
+    start: Annotated[
         str,
         typer.Option(
-            "--to",
+            "--start",
             metavar="TIME|earliest|latest",
             help="Where it goes on: at the oldest message, behind the newest one, or at the first "
             f"one of a time. {TIME}",
@@ -81,19 +85,19 @@ def seek(
 
     \b
     Example:
-      topicdb consumers seek fleet.db etl --to 'yesterday 14:02'
+      topicdb consumers seek fleet.db etl --start 'yesterday 14:02'
     """
-    start = to if to in ("earliest", "latest") else parse_time(to, "--to", tz)
+    to = start if start in ("earliest", "latest") else parse_time(start, "--start", tz)
     with place.write() as database:
         before = _reader(database, "consumer", name)
         with _opened(database, before, before.filters) as consumer:
-            consumer.seek(start)
+            consumer.seek(to)
         after = _reader(database, "consumer", name)
     if as_json:
         print_json({"consumer": _json_of(after), "lag_before": before.lag})
     else:
         print(
-            f"consumer {printable(name)} goes on at {to}: {after.lag:,} messages to read, "
+            f"consumer {printable(name)} goes on at {start}: {after.lag:,} messages to read, "
             f"{before.lag:,} before"
         )
 
@@ -105,7 +109,7 @@ def filters(
     name: NameArgument,
     filters: Annotated[
         list[str],
-        typer.Argument(metavar="FILTER", help="Its new topic filters, in quotes."),
+        typer.Argument(metavar="FILTER", help="Give its new topic filters in quotes."),
     ],
     group: GroupOption = False,
     as_json: JsonOption = False,

@@ -30,29 +30,42 @@ from topicdb.cli.places import Place, at_place
 def ingest(
     place: Place,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Input file, or - for standard input.")
+        str, typer.Argument(metavar="FILE", help="Give a file, or - for standard input.")
     ],
     format: Annotated[
         Format | None,
-        typer.Option(help="Format of FILE. By default by its extension; stdin is json (lines)."),
+        typer.Option(
+            help="Read FILE in this format. By default its extension decides, and "
+            "standard input is JSON lines."
+        ),
     ] = None,
     topic: Annotated[
-        str, typer.Option(help="Column with the topic, or a template: 'site/{plant}/pump/{id}'.")
+        str,
+        typer.Option(
+            help="Take the topic from this column, or from a template: 'site/{plant}/pump/{id}'."
+        ),
     ] = "topic",
     timestamp: Annotated[
         str | None,
         typer.Option(
-            help="Column with the time: ISO 8601 with a zone, or a number; by default timestamp. "
-            "Where it is missing or empty, the time of the commit."
+            help="Take the time from this column, as ISO 8601 with a zone, or a number. "
+            "By default it is timestamp. Where it is missing or empty, the message "
+            "gets the time of its commit."
         ),
     ] = None,
-    time_unit: Annotated[
+    timestamp_unit: Annotated[
         TimeUnit | None,
-        typer.Option(help="Unit of numbers; by default us, where they can be meant to be."),
+        typer.Option(
+            help="Take numbers for times in this unit. By default they are microseconds, and a "
+            "number that can hardly mean those is an error."
+        ),
     ] = None,
     tz: TzOption = None,
     value: Annotated[
-        str, typer.Option(help="Column with the value; * for the rest of the record as JSON.")
+        str,
+        typer.Option(
+            help="Take the value from this column, or with * the rest of the record as JSON."
+        ),
     ] = WHOLE_ROW,
     all_text: Annotated[
         bool,
@@ -64,32 +77,45 @@ def ingest(
     key: Annotated[
         str | None,
         typer.Option(
-            help="Column with the key of the message, which decides its shard (--shard-by key). "
-            "Where it is missing or empty, the topic decides."
+            help="Take from this column the key of the message, which decides its shard "
+            "(--shard-by key). Where it is missing or empty, the topic decides."
         ),
     ] = None,
     encoding: Annotated[
         str | None,
         typer.Option(
-            help="Column that says base64 where the value is base64 text, as in scan --json."
+            help="Look in this column, which says base64 where the value is base64 text, "
+            "as in scan --json."
         ),
     ] = None,
     batch_rows: Annotated[
-        int, typer.Option(min=1, help="Messages in a batch: stored all or none.")
+        int, typer.Option(min=1, help="Store this many messages in a batch, all or none of them.")
     ] = 10_000,
     durability: Annotated[
         DurabilityChoice,
-        typer.Option(help="A batch survives: none (a close), os (kill -9), disk (a power cut)."),
+        typer.Option(
+            help="Choose what a stored batch survives: none (a close), os (kill -9) or "
+            "disk (a power cut)."
+        ),
     ] = DurabilityChoice.OS,
     on_error: Annotated[
-        OnError, typer.Option(help="At a line that makes no message: stop, or skip and count it.")
+        OnError,
+        typer.Option(
+            help="Choose what happens at a line that makes no message: stop, or skip it "
+            "and count it."
+        ),
     ] = OnError.STOP,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="Values are as scan --raw gives them, with their properties."),
+        typer.Option(
+            "--raw", help="Take values as scan --raw gives them, with their properties in them."
+        ),
     ] = False,
     repeat: Annotated[
-        bool, typer.Option("--repeat", help="Store a file's messages although they are there.")
+        bool,
+        typer.Option(
+            "--repeat", help="Store the messages of a file although they are there already."
+        ),
     ] = False,
     shards: ShardsOption = None,
     shard_by: ShardByOption = None,
@@ -120,7 +146,7 @@ def ingest(
         raise typer.BadParameter("--key goes with --shard-by key")
     numbers = chosen_format is Format.CSV and not all_text
     mapping = Mapping(
-        template, timestamp, time_unit, value, encoding, tz, key, cells_as_numbers=numbers
+        template, timestamp, timestamp_unit, value, encoding, tz, key, cells_as_numbers=numbers
     )
     if key is not None and not place.is_url:
         shard_by = ShardBy.KEY

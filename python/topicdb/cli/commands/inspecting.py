@@ -21,6 +21,7 @@ from topicdb.cli.options import (
 )
 from topicdb.cli.output import print_json
 from topicdb.cli.places import Place, at_place
+from topicdb.cli.progress import Waiting
 from topicdb.cli.times import range_of
 
 
@@ -55,7 +56,7 @@ def streams(
     Example:
       topicdb streams fleet.db 'site/#' --start yesterday
     """
-    with place.read(partial=partial) as database:
+    with place.read(partial=partial) as database, Waiting("looking for streams"):
         found = database.streams(filter, **range_of(start, end, tz), partial=partial)
     if as_json:
         print_json({"streams": [report.stream_json(stream) for stream in found]})
@@ -96,7 +97,7 @@ def structures(
     Example:
       topicdb structures fleet.db --sizes
     """
-    with place.read(partial=partial) as database:
+    with place.read(partial=partial) as database, Waiting("counting"):
         found = database.structures(filter, partial=partial)
         measured = report.structure_sizes(database, filter, found) if sizes else None
         title = database.path
@@ -139,7 +140,7 @@ def explain(
     Example:
       topicdb explain fleet.db 'site/+/pump' --start -1h
     """
-    with place.read(partial=partial) as database:
+    with place.read(partial=partial) as database, Waiting("reading"):
         found = database.explain(filter, **range_of(start, end, tz), partial=partial)
     if as_json:
         print_json(found)

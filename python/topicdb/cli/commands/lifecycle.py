@@ -16,14 +16,15 @@ from rich.filesize import decimal
 from rich.table import Table
 
 import topicdb
-from topicdb.arguments.times import duration_us, is_duration
-from topicdb.cli.confirming import YesOption, can_ask, confirm
+from topicdb.arguments.times import duration_us
+from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import UserError
-from topicdb.cli.options import TIME, JsonOption, TzOption
+from topicdb.cli.options import BeforeOption, JsonOption, TzOption
 from topicdb.cli.output import print_json, printable
 from topicdb.cli.places import CaOption, Place, TokenFileOption, TokenOption, at_place
+from topicdb.cli.progress import Waiting
 from topicdb.cli.report import age_text, console, facts_table, table, time_or_dash
-from topicdb.cli.times import parse_time, time_text
+from topicdb.cli.times import past_time, time_text
 from topicdb.lifecycle import planning
 from topicdb.lifecycle.retention import (
     Forecast,
@@ -57,13 +58,14 @@ def retention(
         list[str] | None,
         typer.Option(
             metavar="FILTER=LIMITS",
-            help="A class: 'alarm/#=365d', 'debug/#=1h,10GiB,rotate:10m', 'status/#=1d,last:5' or "
-            "'state/#=keep,layout:skipstream'. Ages and sizes have units. Repeat "
-            "it for each, in the order they are tried: these replace all.",
+            help="Set a class, such as 'alarm/#=365d', 'debug/#=1h,10GiB,rotate:10m', "
+            "'status/#=1d,last:5' or 'state/#=keep,layout:skipstream'. Ages and "
+            "sizes have units. Repeat the option for each class, in the order in "
+            "which they are tried: these classes replace all others.",
         ),
     ] = None,
     keep_all: Annotated[
-        bool, typer.Option("--keep-all", help="Remove all classes: messages are kept.")
+        bool, typer.Option("--keep-all", help="Remove all classes, so that messages are kept.")
     ] = False,
     yes: YesOption = False,
     as_json: JsonOption = False,
@@ -99,10 +101,12 @@ def usage(
     place: Place,
     by: Annotated[
         Grouping,
-        typer.Option(help="A row for each class, its generations, or its topic structures."),
+        typer.Option(
+            help="Show a row for each class, for its generations, or for its topic structures."
+        ),
     ] = Grouping.CLASS,
     quota: Annotated[
-        str | None, typer.Option(help="Also show when this much is reached: 1250GB.")
+        str | None, typer.Option(help="Show also when this much will be on disk: 1250GB.")
     ] = None,
     tz: TzOption = None,
     as_json: JsonOption = False,
@@ -114,7 +118,7 @@ def usage(
       topicdb usage fleet.db --by generation --quota 1250GB
     """
     quota_bytes = None if quota is None else planning.size_bytes(quota, what="--quota")
-    with place.read(quota_bytes=quota_bytes) as database:
+    with place.read(quota_bytes=quota_bytes) as database, Waiting("counting"):
         found, forecast = database.usage(by=by.value), database.forecast()
     if as_json:
         print_json({"usage": [asdict(one) for one in found], **asdict(forecast)})
@@ -126,16 +130,27 @@ def usage(
 
 
 def plan(
-    age: Annotated[str, typer.Option(help="How long messages are kept: 7d.")],
+    age: Annotated[str, typer.Option(help="Keep messages for this long: 7d.")],
     per_day: Annotated[
-        str | None, typer.Option(help="Bytes on disk that come in a day: 125000MB.")
+        str | None, typer.Option(help="Count on this much on disk in a day: 125000MB.")
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Messages a second; with --size.")] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Count on this many messages a second, which goes with --size."),
+    ] = None,
     size: Annotated[
-        str | None, typer.Option(help="Bytes of a message, topic and value; with --rate.")
+        str | None,
+        typer.Option(
+            help="Count on this size of a message, topic and value together, which goes "
+            "with --rate."
+        ),
     ] = None,
     disk_factor: Annotated[
-        float, typer.Option(help="Bytes on disk for each byte of a message; with --rate.")
+        float,
+        typer.Option(
+            help="Count on this many bytes on disk for each byte of a message, which "
+            "goes with --rate."
+        ),
     ] = 1.0,
     db: Annotated[
         str | None,
@@ -147,16 +162,19 @@ def plan(
     ] = None,
     rotate: Annotated[
         str | None,
-        typer.Option(help="How long a generation lasts; else a day, or an eighth of the age."),
+        typer.Option(
+            help="Begin a new generation after this time. By default it is a day, or an "
+            "eighth of the age."
+        ),
     ] = None,
-    spare: Annotated[float, typer.Option(help="Generations of room beside the age.")] = (
-        planning.SPARE_CYCLES
-    ),
-    fill: Annotated[float, typer.Option(help="Part of the quota that the log may take.")] = (
+    spare: Annotated[
+        float, typer.Option(help="Leave room for this many generations beside the age.")
+    ] = (planning.SPARE_CYCLES),
+    fill: Annotated[float, typer.Option(help="Let the log take this part of the quota.")] = (
         planning.FILL
     ),
-    trim_share: Annotated[
-        float, typer.Option(help="Part of the quota from which on the oldest go.")
+    quota_trim: Annotated[
+        float, typer.Option(help="Let the oldest generations go from this part of the quota on.")
     ] = planning.QUOTA_TRIM,
     token: TokenOption = None,
     token_file: TokenFileOption = None,
@@ -176,7 +194,7 @@ def plan(
         rotate=rotate,
         spare_cycles=spare,
         fill=fill,
-        quota_trim=trim_share,
+        quota_trim=quota_trim,
     )
     if as_json:
         kept = _retention_json("#", found.retention)
@@ -188,62 +206,65 @@ def plan(
 @at_place
 def trim(
     place: Place,
-    older_than: Annotated[
-        str, typer.Option(metavar="AGE|TIME", help=f"An age such as 30d, or a time. {TIME}")
-    ],
+    before: BeforeOption,
     filter: Annotated[
-        str | None, typer.Option(help="Only topics that match; by default all but those with $.")
+        str | None,
+        typer.Option(
+            help="Take only topics that match this filter. By default it is '#', every "
+            "topic that does not begin with $."
+        ),
     ] = None,
     tz: TzOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove messages with earlier timestamps.
+    """Remove the messages from before a time.
 
-    Without --yes the command says what would go, and asks. Where nobody can be asked, it only says
-    that.
+    The command says how many messages would go, and asks.
 
     \b
     Example:
-      topicdb trim fleet.db --older-than 30d --filter 'debug/#'
+      topicdb trim fleet.db --before 30d --filter 'debug/#' --dry-run
     """
-    what = "--older-than"
-    before = older_than if is_duration(older_than) else parse_time(older_than, what, tz)
-    with place.write() as database:
-        trimmed = database.trim(before, filter, dry_run=not yes)
-        if not yes and not as_json:
-            _print_trimmed(trimmed, done=False)
-            if not (can_ask() and typer.confirm("Remove them?", err=True)):
-                print("nothing was removed: --yes does it")
-                return
-            trimmed = database.trim(trimmed.before, filter, dry_run=False)
+    moment = past_time(before, "--before", tz)
+    with place.write() as database, Waiting("trimming") as waiting:
+        trimmed = database.trim(moment, filter, dry_run=True)
+        if not dry_run:
+            with waiting.paused():
+                _confirm_trimmed(place.where, trimmed, yes=yes)
+            trimmed = database.trim(moment, filter, dry_run=False)
     if as_json:
         slabs = [_slab_json(slab) for slab in trimmed.slabs]
-        found = {"done": yes, "before": trimmed.before, "slabs": slabs}
+        found = {"done": not dry_run, "before": trimmed.before, "slabs": slabs}
         print_json({**found, "messages": trimmed.messages})
     else:
-        _print_trimmed(trimmed, done=True)
+        _print_trimmed(trimmed, done=not dry_run)
 
 
 @at_place
 def rotate(
     place: Place,
     retention_class: Annotated[
-        str | None, typer.Option("--class", metavar="FILTER", help="Only this retention class.")
+        str | None,
+        typer.Option(
+            "--class", metavar="FILTER", help="Rotate only the retention class of this filter."
+        ),
     ] = None,
     layout: Annotated[
         LayoutChoice | None,
         typer.Option(
-            help="How the new generations are stored; by default as the class says, or else as the "
-            "ones before. Older generations stay as they are."
+            help="Store the new generations in this layout. By default it is what the "
+            "class says, or else that of the ones before. Older generations stay as "
+            "they are."
         ),
     ] = None,
     reset_clock: Annotated[
         bool,
         typer.Option(
             "--reset-clock",
-            help="Timestamps that are assigned go on from what the clock shows, though later ones "
-            "were assigned while it was wrong.",
+            help="Let timestamps that are assigned go on from what the clock shows, "
+            "though later ones were assigned while it was wrong.",
         ),
     ] = False,
     as_json: JsonOption = False,
@@ -254,7 +275,7 @@ def rotate(
     Example:
       topicdb rotate fleet.db --class 'alarm/#'
     """
-    with place.write() as database:
+    with place.write() as database, Waiting("rotating"):
         database.rotate(
             retention_class,
             layout=None if layout is None else layout.value,
@@ -299,6 +320,15 @@ def confirm_dropped(foreseen: Maintained, *, yes: bool) -> None:
         "is next open for writing",
         yes=yes,
     )
+
+
+def _confirm_trimmed(path: str, trimmed: Trimmed, *, yes: bool) -> None:
+    messages = trimmed.messages + sum(slab.messages for slab in trimmed.slabs)
+    if messages:
+        confirm(
+            f"{messages:,} messages of {path} from before {time_text(trimmed.before)} go for good",
+            yes=yes,
+        )
 
 
 def _age_us(age: str | timedelta | None) -> int | None:

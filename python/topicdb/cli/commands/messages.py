@@ -37,16 +37,19 @@ def scan(
     order: Annotated[
         output.Order,
         typer.Option(
-            help="The order of the messages: stream reads one stream after the other, each by "
-            "time; time merges all by timestamp; none takes them as they are stored, which is "
-            "fastest."
+            help="Show messages in this order. stream reads one stream after the other, "
+            "each by time, time merges all by timestamp, and none takes them as "
+            "they are stored, which is fastest."
         ),
     ] = output.Order.STREAM,
     format: FormatOption = output.Format.TEXT,
     as_json: JsonLinesOption = False,
     to: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a Parquet file (.parquet) instead."),
+        typer.Option(
+            metavar="FILE",
+            help="Write messages to this Parquet file (.parquet) instead of showing them.",
+        ),
     ] = None,
     properties: PropertiesOption = False,
     raw: RawOption = False,
@@ -59,7 +62,7 @@ def scan(
       topicdb scan fleet.db 'site/+/pump' --start 'yesterday 14:02' --end now
     """
     format = chosen_format(format, as_json=as_json, properties=properties, raw=raw)
-    if to is not None and format is not output.Format.TEXT:
+    if to is not None and format is not output.Format.TEXT and not as_json:
         raise typer.BadParameter("give a format or --to, not both")
     if to is not None and to.suffix != ".parquet":
         raise typer.BadParameter(f"{to}: the name must end with .parquet", param_hint="--to")
@@ -73,7 +76,11 @@ def scan(
             partial=partial,
         )
         if to is not None:
-            print(f"wrote {output.write_parquet(found, to, limit):,} messages to {to}")
+            written = output.write_parquet(found, to, limit)
+            if as_json:
+                output.print_json({"messages": written, "to": str(to)})
+            else:
+                print(f"wrote {written:,} messages to {to}")
         else:
             output.write_lines(found, format, limit)
 

@@ -46,7 +46,7 @@ def export(
     to: Annotated[
         str,
         typer.Argument(
-            metavar="TO", help="A new file (.parquet), or a new directory for several files."
+            metavar="TO", help="Give a new file (.parquet), or a new directory for several files."
         ),
     ],
     filter: FiltersOption = None,
@@ -101,17 +101,20 @@ def import_files(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE", help="Parquet files, or directories of them, in this order."
+            metavar="FILE",
+            help="Give Parquet files or directories of them, in the order in which they "
+            "are stored.",
         ),
     ],
     repeat: Annotated[
-        bool, typer.Option("--repeat", help="Store them although they were imported before.")
+        bool,
+        typer.Option("--repeat", help="Store the messages although they were imported before."),
     ] = False,
     key: Annotated[
         str | None,
         typer.Option(
-            help="Column with the key of the message, which decides its shard (--shard-by key). "
-            "Where it is null, the topic decides."
+            help="Take from this column the key of the message, which decides its shard "
+            "(--shard-by key). Where it is null, the topic decides."
         ),
     ] = None,
     shards: ShardsOption = None,

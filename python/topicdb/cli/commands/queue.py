@@ -27,7 +27,9 @@ app = typer.Typer(
     help="Look into queues of TopicDB and of replayq, and repair them.",
 )
 
-PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Directory of the queue.")]
+PathArgument = Annotated[
+    str, typer.Argument(metavar="PATH", help="Give the directory of the queue.")
+]
 
 
 class CodecChoice(str, Enum):
@@ -79,15 +81,20 @@ def verify(path: PathArgument, as_json: JsonOption = False) -> None:
 @app.command()
 def export(
     path: PathArgument,
-    cursor: Annotated[str, typer.Option(help="From what this cursor has acknowledged on.")] = (
+    cursor: Annotated[str, typer.Option(help="Begin behind what this cursor has acknowledged.")] = (
         DEFAULT_CURSOR
     ),
     everything: Annotated[
-        bool, typer.Option("--all", help="Also what is acknowledged and not yet freed.")
+        bool,
+        typer.Option("--all", help="Write also items that are acknowledged and not yet freed."),
     ] = False,
     codec: Annotated[
-        CodecChoice | None, typer.Option(help="Codec that the items were appended with.")
+        CodecChoice | None,
+        typer.Option(help="Decode items with the codec with which they were appended."),
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON lines, as the command does in any case.")
+    ] = False,
 ) -> None:
     """Write items as JSON lines with the sequence and the item.
 
@@ -131,10 +138,12 @@ def repair(path: PathArgument, yes: YesOption = False, as_json: JsonOption = Fal
     Example:
       topicdb queue repair out.q
     """
-    lost = sum(len(found.sequences) for found in queue_files.inspect(path, deep=True).damage)
+    with Waiting(f"verifying {path}"):
+        lost = sum(len(found.sequences) for found in queue_files.inspect(path, deep=True).damage)
     if lost:
         confirm(f"{lost:,} items of {path} cannot be read, and are left out for good", yes=yes)
-    damage = queue_files.repair(path)
+    with Waiting(f"repairing {path}"):
+        damage = queue_files.repair(path)
     lost = sum(len(found.sequences) for found in damage)
     if as_json:
         print_json({"path": path, "lost": lost, "damage": [_damage_json(one) for one in damage]})

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,7 +47,7 @@ token_app = typer.Typer(
 
 LOCAL = "127.0.0.1"
 NONE = "none"
-TokensOption = Annotated[Path, typer.Option("--tokens", help="The file of tokens.")]
+TokensOption = Annotated[Path, typer.Option("--tokens", help="Use this file of tokens.")]
 PathArgument = Annotated[
     str,
     directory_argument(
@@ -59,22 +60,30 @@ Filters = list[str] | None
 def serve(
     path: PathArgument,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Address to listen on; port 0 is any free one.")
+        str,
+        typer.Option(
+            metavar="HOST:PORT", help="Listen at this address; port 0 takes any free port."
+        ),
     ] = f"{LOCAL}:{DEFAULT_PORT}",
-    tls_cert: Annotated[Path | None, typer.Option(help="Certificate with its chain, PEM.")] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(help="Show clients the certificate of this PEM file, with its chain."),
+    ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option(help="Private key of the certificate, PEM.")
+        Path | None,
+        typer.Option(help="Read the private key of the certificate from this PEM file."),
     ] = None,
     tls_client_ca: Annotated[
         Path | None,
         typer.Option(
-            help="CA certificates, PEM: only clients with a certificate of these are let in."
+            help="Let in only clients with a certificate from an authority of this PEM file."
         ),
     ] = None,
     tokens: Annotated[
         Path | None,
         typer.Option(
-            help="File that `topicdb token` has made. Without it everybody may do everything."
+            help="Let in the tokens of this file, which `topicdb token` makes. Without "
+            "it everybody may do everything."
         ),
     ] = None,
     insecure: Annotated[
@@ -82,46 +91,60 @@ def serve(
     ] = False,
     metrics: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Address for Prometheus metrics, over HTTP."),
+        typer.Option(
+            metavar="HOST:PORT", help="Offer metrics for Prometheus over HTTP at this address."
+        ),
     ] = None,
     snapshots: Annotated[
-        Path | None, typer.Option(help="Folder in which clients may have snapshots made.")
+        Path | None, typer.Option(help="Let clients have snapshots made in this folder.")
     ] = None,
     grace: Annotated[
         float,
-        typer.Option(min=0, help="Seconds that running calls have to end after SIGTERM or Ctrl-C."),
+        typer.Option(
+            min=0, help="Give running calls this many seconds to end after SIGTERM or Ctrl-C."
+        ),
     ] = 10.0,
     memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="Memory that the calls of all clients may hold.")
+        str,
+        typer.Option(metavar="SIZE", help="Let the calls of all clients hold this much memory."),
     ] = "1GiB",
     token_memory: Annotated[
         str,
         typer.Option(
-            metavar="SIZE", help="Memory that the calls of the clients of one token may hold."
+            metavar="SIZE", help="Let the calls of the clients of one token hold this much memory."
         ),
     ] = "512MiB",
     append_max: Annotated[
         str,
         typer.Option(
-            metavar="SIZE", help="Most bytes of one append, and of the writes of a transaction."
+            metavar="SIZE",
+            help="Take at most this many bytes in an append, or in the writes of a transaction.",
         ),
     ] = "64MiB",
     durability: Annotated[
-        DurabilityChoice, typer.Option(help="Durability, unless a client asks for another.")
+        DurabilityChoice,
+        typer.Option(
+            help="Choose what stored messages survive, unless a client asks for more or "
+            "less: none (a close), os (kill -9) or disk (a power cut)."
+        ),
     ] = DurabilityChoice.OS,
     quota: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="Bytes that the database may have on disk; see `topicdb quota`."
+            metavar="SIZE", help="Let the database have this much on disk; see `topicdb quota`."
         ),
     ] = None,
     on_damage: Annotated[
         OnDamage,
-        typer.Option(help="At a shard that is damaged or gone: raise an error, or skip the shard."),
+        typer.Option(
+            help="Choose what happens at a shard that is damaged or gone: raise an "
+            "error, or skip the shard."
+        ),
     ] = OnDamage.RAISE,
     shards: ShardsOption = None,
     shard_by: ShardByOption = None,
     structure: StructureOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Offer a database to other processes, until SIGTERM or Ctrl-C.
 
@@ -161,12 +184,10 @@ def serve(
         )
         stack.callback(server.close)
         server.service.replays.open_stored()
-        lines = [f"{path} at {server.url}"]
-        for shard, reason in sorted(database.missing_shards.items()):
-            lines.append(f"missing: shard {shard} ({printable(reason)})")
+        shown = _Shown(path, server.url, dict(sorted(database.missing_shards.items())))
         if metrics is not None:
-            lines.append(_serve_metrics(database, server, metrics, stack))
-        print("\n".join(lines), flush=True)
+            shown.metrics = _serve_metrics(database, server, metrics, stack)
+        shown.show(as_json)
         stopped.wait()
         ended = server.shutdown(grace)
     if not ended:
@@ -179,33 +200,37 @@ def serve(
 def quota(
     place: Place,
     set: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="The new quota: 30GB, or none.")
+        str | None, typer.Option(metavar="SIZE", help="Set this quota, such as 30GB, or none.")
     ] = None,
-    trim: Annotated[
+    quota_trim: Annotated[
         str | None,
-        typer.Option(metavar="PART", help="Part of it from which on the oldest go: 0.9, or none."),
+        typer.Option(
+            "--quota-trim",
+            metavar="PART",
+            help="Let the oldest generations go from this part of the quota on: 0.9, or none.",
+        ),
     ] = None,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the quota of a database that is served, or change it with --set and --trim.
+    """Show the quota of a database that is served, or change it with --set and --quota-trim.
 
     The new quota holds until the server ends. If generations go for it, the command says how many
     messages these have, and asks. A token needs --admin '#' to change it.
 
     \b
     Example:
-      topicdb quota grpc+tls://plant:8815 --set 30GB --trim 0.9
+      topicdb quota grpc+tls://plant:8815 --set 30GB --quota-trim 0.9
     """
     if not place.is_url:
         raise UserError(
             f"{place.where} is a directory: give the URL of the server that has it open. A program "
             "that opens a database says its quota itself, as quota_bytes"
         )
-    part = _part(trim)
+    part = _part(quota_trim)
     with place.read() as database:
         found = database.quota
-        if set is not None or trim is not None:
+        if set is not None or quota_trim is not None:
             size = found.bytes if set is None else None if set == NONE else set
             foreseen = database.set_quota(size, quota_trim=part, dry_run=True)
             _confirm_dropped(foreseen, yes=yes)
@@ -227,7 +252,9 @@ def _part(text: str | None) -> TrimPart:
     try:
         return float(text)
     except ValueError:
-        raise UserError(f"--trim: expected a part such as 0.9, or none, got {text!r}") from None
+        raise UserError(
+            f"--quota-trim: expected a part such as 0.9, or none, got {text!r}"
+        ) from None
 
 
 def _confirm_dropped(foreseen: topicdb.Quota, *, yes: bool) -> None:
@@ -267,6 +294,27 @@ def _limit(text: str, option: str) -> int:
     return size
 
 
+@dataclass
+class _Shown:
+    """What ``serve`` says when it begins."""
+
+    path: str
+    url: str
+    missing_shards: dict[int, str]
+    metrics: str | None = None
+
+    def show(self, as_json: bool) -> None:
+        if as_json:
+            print_json(asdict(self))
+            return
+        lines = [f"{self.path} at {self.url}"]
+        for shard, reason in self.missing_shards.items():
+            lines.append(f"missing: shard {shard} ({printable(reason)})")
+        if self.metrics is not None:
+            lines.append(f"metrics at {self.metrics}")
+        print("\n".join(lines), flush=True)
+
+
 def _serve_metrics(
     database: topicdb.Database, server: Server, address: str, stack: ExitStack
 ) -> str:
@@ -280,7 +328,7 @@ def _serve_metrics(
     stack.callback(thread.join)
     stack.callback(http.server_close)
     stack.callback(http.shutdown)
-    return f"metrics at http://{host}:{http.server_port}/metrics"
+    return f"http://{host}:{http.server_port}/metrics"
 
 
 def _address(text: str, option: str) -> tuple[str, int]:
@@ -292,36 +340,44 @@ def _address(text: str, option: str) -> tuple[str, int]:
 
 @token_app.command("new")
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whom the token is for.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Give a name for the one who gets the token.")
+    ],
     tokens: TokensOption,
     read: Annotated[
-        Filters, typer.Option(help="Topic filter of what it may read; may be repeated.")
+        Filters, typer.Option(help="Let it read topics that match this filter. You may repeat it.")
     ] = None,
     write: Annotated[
-        Filters, typer.Option(help="Topic filter of what it may write; may be repeated.")
+        Filters, typer.Option(help="Let it write topics that match this filter. You may repeat it.")
     ] = None,
     admin: Annotated[
         Filters,
-        typer.Option(help="Topic filter of what it may delete; '#' lets it administer everything."),
+        typer.Option(
+            help="Let it delete messages of topics that match this filter; '#' lets it "
+            "administer the whole database."
+        ),
     ] = None,
     own: Annotated[
         Filters,
         typer.Option(
-            help="consumer/NAME, group/NAME, session/NAME, map/NAME or endpoint/LOG/NAME; + for "
-            "any name."
+            help="Let it use consumer/NAME, group/NAME, session/NAME, map/NAME or "
+            "endpoint/LOG/NAME, with + for any name. You may repeat it."
         ),
     ] = None,
     replay: Annotated[
         Filters,
         typer.Option(
             metavar="LOG/ENDPOINT",
-            help="Endpoint on which it may have replays, and which it may change; + for any.",
+            help="Let it have replays on this endpoint, and change it, with + for any "
+            "name. You may repeat it.",
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--everything", help="Let it do everything.")] = False,
     expires: Annotated[
-        str | None, typer.Option(help="How long it is valid: 30d, 12h. By default for ever.")
+        str | None,
+        typer.Option(help="Let it end after this time: 30d, 12h. By default it does not end."),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a token and print it.
 
@@ -344,7 +400,11 @@ def new(
         raise UserError("this token may do nothing: give --read, --write, --admin or --everything")
     if expires is not None:
         entry["expires"] = _end_of(expires)
-    print(add(tokens, entry))
+    token = add(tokens, entry)
+    if as_json:
+        print_json({"name": name, "token": token, "expires": entry.get("expires")})
+    else:
+        print(token)
 
 
 def _end_of(expires: str) -> str:
@@ -401,8 +461,9 @@ def _line(access: Any) -> str:
 
 @token_app.command("revoke")
 def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Give the name of the token.")],
     tokens: TokensOption,
+    as_json: JsonOption = False,
 ) -> None:
     """Revoke a token. Servers notice within a second.
 
@@ -413,4 +474,7 @@ def revoke(
     from topicdb.remote.server.tokens import remove
 
     remove(tokens, name)
-    print(f"revoked {name}")
+    if as_json:
+        print_json({"revoked": name})
+    else:
+        print(f"revoked {name}")

@@ -25,6 +25,7 @@ from topicdb.cli.options import (
 )
 from topicdb.cli.output import json_fields, printable, value_text
 from topicdb.cli.places import Place, at_place
+from topicdb.cli.progress import Waiting
 from topicdb.cli.report import console, table
 from topicdb.cli.times import LOCAL, range_of, time_text
 
@@ -53,7 +54,7 @@ class Output(str, Enum):
 def sql(
     place: Place,
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="A query of DuckDB on the table messages.")
+        str, typer.Argument(metavar="QUERY", help="Give a query of DuckDB on the table messages.")
     ],
     filter: FiltersOption = None,
     start: StartOption = None,
@@ -62,8 +63,8 @@ def sql(
     format: Annotated[
         Output,
         typer.Option(
-            help="table: columns for people; json: a JSON object on each line; csv: rows under a "
-            "header."
+            help="Show rows in this format. table has columns for people, json is a JSON "
+            "object on each line, and csv has rows under a header."
         ),
     ] = Output.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
@@ -98,7 +99,8 @@ def sql(
                 connection.execute(_VIEW)
                 if tz is not None and tz != LOCAL:
                     connection.execute(f"SET TimeZone = '{tz}'")  # ``tz`` is the name of a zone
-                reader = _reader(connection, query)
+                with Waiting("answering the query"):
+                    reader = _reader(connection, query)
                 if reader is not None:
                     _SHOWN[format](reader)
             except duckdb.Error as error:

@@ -41,7 +41,10 @@ def tail(
     last: Annotated[
         int | None,
         typer.Option(
-            "--last", min=0, metavar="N", help="Begin with the N newest messages. By default 10."
+            "--last",
+            min=0,
+            metavar="N",
+            help="Begin with the N newest messages. By default they are 10.",
         ),
     ] = None,
     start: Annotated[

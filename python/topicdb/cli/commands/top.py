@@ -68,14 +68,21 @@ class Row:
 def top(
     place: Place,
     filter: FiltersArgument = None,
-    by: Annotated[By, typer.Option(help="A row for each topic, or for each FILTER.")] = By.TOPIC,
+    by: Annotated[
+        By, typer.Option(help="Show a row for each topic, or for each FILTER.")
+    ] = By.TOPIC,
     sort: Annotated[
         Sort, typer.Option(help="Sort by messages or bytes a second, by age, or by name.")
     ] = Sort.MESSAGES,
-    rows: Annotated[int, typer.Option(min=1, metavar="N", help="Show this many rows.")] = _ROWS,
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Show at most this many rows.")
+    ] = _ROWS,
     every: Annotated[
         str,
-        typer.Option(metavar="AGE", help="Measure over this time, and show it again so often."),
+        typer.Option(
+            metavar="AGE",
+            help="Measure over this time, and show the table again each time that it has passed.",
+        ),
     ] = _EVERY,
     once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
     as_json: JsonOption = False,
@@ -102,7 +109,7 @@ def top(
                 database.refresh()
                 now = now_us()
                 found = _sorted(_measured(database, filters, by, now - every_us), sort)
-                shown = found[:rows]
+                shown = found[:limit]
                 if as_json:
                     print_json({"top": [_json_of(row, every_us, now) for row in shown]})
                 elif live is not None:
@@ -169,7 +176,7 @@ def _table(rows: list[Row], count: int, by: By, every_us: int, now: int) -> Tabl
             value,
         )
     if count > len(rows):
-        found.caption = f"{count - len(rows):,} more (--rows)"
+        found.caption = f"{count - len(rows):,} more (--limit)"
         found.caption_justify = "left"
     return found
 

@@ -194,7 +194,7 @@ def timestamp_us(
     except ValueError:
         raise ValueError(
             f"{what}: {value} {(unit or TimeUnit.MICROSECONDS).value} is outside 1970-01-01 .. "
-            "2**63 microseconds; choose the unit with --time-unit"
+            "2**63 microseconds; choose the unit with --timestamp-unit"
         ) from None
 
 
@@ -202,7 +202,7 @@ def _check_unit(timestamp: int, what: str) -> None:
     try:
         check_plausible(timestamp, what=what)
     except ValueError as error:
-        raise ValueError(f"{error}; or say with --time-unit what the numbers count") from None
+        raise ValueError(f"{error}; or say with --timestamp-unit what the numbers count") from None
 
 
 def _number(value: Any, what: str) -> Decimal | None:

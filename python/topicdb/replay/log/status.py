@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topicdb.arguments.times import now_us
@@ -120,8 +119,3 @@ def _endpoint(database: Database, record: EndpointRecord) -> dict[str, Any]:
 def _per_s(done: int, last_start: list[Any] | None) -> float | None:
     passed_us = 0 if last_start is None else now_us() - last_start[0]
     return done / passed_us * 1e6 if passed_us > 0 else None
-
-
-def to_json(found: list[LogStatus]) -> str:
-    """Returns the statuses as one JSON array."""
-    return json.dumps([one._asdict() for one in found], ensure_ascii=False)

@@ -5,7 +5,6 @@ The process that has the log open does it; if nobody has, the command opens it a
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -18,18 +17,28 @@ from topicdb.cli.commands.replay.target import (
     at_log,
 )
 from topicdb.cli.confirming import YesOption, confirm
-from topicdb.cli.options import TIME, JsonOption, TzOption
-from topicdb.cli.output import printable
-from topicdb.cli.times import optional_time, parse_time, time_text
+from topicdb.cli.options import TIME, BeforeOption, JsonOption, TzOption
+from topicdb.cli.output import print_json, printable
+from topicdb.cli.times import optional_time, parse_time, past_time, time_text
 from topicdb.replay.pacing import parse_rate
 
-START = f"beginning, an id of a message (what follows it), or a time: {TIME}"
+EARLIEST = "earliest"
+StartOption = Annotated[
+    str,
+    typer.Option(
+        "--start",
+        metavar="TIME|ID|earliest",
+        help="Begin with messages of this time, behind the message with this id, or with the "
+        f"oldest one. {TIME}",
+    ),
+]
 FilterArgument = Annotated[
-    str, typer.Argument(metavar="FILTER", help="Topic filter, such as 'shop/+/order', in quotes.")
+    str,
+    typer.Argument(metavar="FILTER", help="Give a topic filter in quotes, such as 'shop/+/order'."),
 ]
 ClampOption = Annotated[
     bool,
-    typer.Option("--clamp", help="Begin with the oldest message if START is earlier than that."),
+    typer.Option("--clamp", help="Begin with the oldest message if --start is earlier than that."),
 ]
 
 
@@ -37,9 +46,9 @@ ClampOption = Annotated[
 def start(
     target: Target,
     endpoint: EndpointArgument,
-    start: Annotated[str, typer.Option("--start", help=START)] = "beginning",
+    start: StartOption = EARLIEST,
     end: Annotated[
-        str | None, typer.Option(help=f"Only messages with earlier timestamps. {TIME}")
+        str | None, typer.Option(help=f"Stop before messages of this time. {TIME}")
     ] = None,
     tz: TzOption = None,
     rate: Annotated[str, typer.Option(help=RATE)] = "max",
@@ -47,9 +56,11 @@ def start(
     stall_timeout: Annotated[
         str,
         typer.Option(
-            help="The replay fails after this time without a client that takes what waits; never."
+            help="Let the replay fail after this time without a client that takes what "
+            "waits, such as 60s, or never."
         ),
     ] = "60s",
+    as_json: JsonOption = False,
 ) -> None:
     """Start a replay on an endpoint. A replay that runs there is cancelled.
 
@@ -69,13 +80,14 @@ def start(
             on_early="clamp" if clamp else "fail",
             stall_timeout=None if stall_timeout == "never" else stall_timeout,
         )
-        _print_progress(opened.endpoint(endpoint))
+        _print_progress(opened.endpoint(endpoint), as_json)
 
 
 @at_log
 def cancel(
     target: Target,
     endpoint: EndpointArgument,
+    as_json: JsonOption = False,
 ) -> None:
     """End the replay on an endpoint, and remove its messages that wait there.
 
@@ -85,13 +97,17 @@ def cancel(
     """
     with target.opened() as opened:
         opened.endpoint(endpoint).cancel_replay()
-    print(f"the replay on {printable(endpoint)} was cancelled")
+    if as_json:
+        print_json({"endpoint": endpoint, "cancelled": True})
+    else:
+        print(f"the replay on {printable(endpoint)} was cancelled")
 
 
 @at_log
 def pause(
     target: Target,
     endpoint: EndpointArgument,
+    as_json: JsonOption = False,
 ) -> None:
     """Let no more messages of the replay on an endpoint come until you resume it.
 
@@ -101,13 +117,14 @@ def pause(
     """
     with target.opened() as opened:
         opened.endpoint(endpoint).pause_replay()
-        _print_progress(opened.endpoint(endpoint))
+        _print_progress(opened.endpoint(endpoint), as_json)
 
 
 @at_log
 def resume(
     target: Target,
     endpoint: EndpointArgument,
+    as_json: JsonOption = False,
 ) -> None:
     """Let the replay on an endpoint go on after a pause.
 
@@ -117,27 +134,28 @@ def resume(
     """
     with target.opened() as opened:
         opened.endpoint(endpoint).resume_replay()
-        _print_progress(opened.endpoint(endpoint))
+        _print_progress(opened.endpoint(endpoint), as_json)
 
 
 @at_log
 def seek(
     target: Target,
     endpoint: EndpointArgument,
-    start: Annotated[str, typer.Argument(metavar="START", help=START)],
+    start: StartOption,
     tz: TzOption = None,
     clamp: ClampOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Move the replay on an endpoint to another start. Messages that wait there are removed.
 
     \b
     Example:
-      topicdb replay seek fleet.db orders 14:02
+      topicdb replay seek fleet.db orders --start 14:02
     """
     begin = _start_of(start, tz)
     with target.opened() as opened:
         opened.endpoint(endpoint).seek_replay(begin, on_early="clamp" if clamp else "fail")
-        _print_progress(opened.endpoint(endpoint))
+        _print_progress(opened.endpoint(endpoint), as_json)
 
 
 @at_log
@@ -145,6 +163,7 @@ def rate(
     target: Target,
     endpoint: EndpointArgument,
     rate: Annotated[str, typer.Argument(metavar="RATE", help=RATE)],
+    as_json: JsonOption = False,
 ) -> None:
     """Change the rate of the replay on an endpoint.
 
@@ -155,15 +174,16 @@ def rate(
     parse_rate(rate)
     with target.opened() as opened:
         opened.endpoint(endpoint).set_replay_rate(None if rate == "max" else rate)
-        _print_progress(opened.endpoint(endpoint))
+        _print_progress(opened.endpoint(endpoint), as_json)
 
 
 @at_log
 def trim(
     target: Target,
-    before: Annotated[str, typer.Option("--before", help=f"Messages from before go. {TIME}")],
+    before: BeforeOption,
     tz: TzOption = None,
     yes: YesOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Remove the messages of a log from before a time, once no endpoint needs them.
 
@@ -171,9 +191,9 @@ def trim(
 
     \b
     Example:
-      topicdb replay trim fleet.db --before -30d
+      topicdb replay trim fleet.db --before 30d
     """
-    before_us = parse_time(before, "--before", tz)
+    before_us = past_time(before, "--before", tz)
     with target.opened() as opened:
         size = opened.info()["bytes"]
         confirm(
@@ -183,7 +203,11 @@ def trim(
         )
         dropped = opened.trim(before_us)
         left = opened.info()["bytes"]
-    print(f"{size - left:,} of {size:,} bytes were trimmed, {dropped:,} generations dropped")
+    if as_json:
+        fields = {"log": target.log, "before": before_us, "bytes": left}
+        print_json({**fields, "trimmed_bytes": size - left, "dropped_generations": dropped})
+    else:
+        print(f"{size - left:,} of {size:,} bytes were trimmed, {dropped:,} generations dropped")
 
 
 @at_log
@@ -200,7 +224,7 @@ def endpoints(
     with target.opened() as opened:
         found = opened.info()["endpoints"]
     if as_json:
-        print(json.dumps(found, ensure_ascii=False))
+        print_json({"endpoints": found})
         return
     for endpoint in found:
         print(_line(endpoint))
@@ -211,26 +235,36 @@ def add(
     target: Target,
     endpoint: EndpointArgument,
     filter: Annotated[
-        list[str], typer.Option("--filter", help="Topic filter; of a queue it may be repeated.")
+        list[str],
+        typer.Option(
+            "--filter", help="Give the endpoint this topic filter. For a queue you may repeat it."
+        ),
     ],
     topic: Annotated[
-        bool, typer.Option("--topic", help="A topic endpoint instead of a queue.")
+        bool, typer.Option("--topic", help="Make a topic endpoint instead of a queue.")
     ] = False,
     selector: Annotated[
-        str | None, typer.Option(help="Condition for messages of a topic endpoint.")
+        str | None,
+        typer.Option(help="Take only messages that fulfil this condition, for a topic endpoint."),
     ] = None,
     shared: Annotated[
-        bool, typer.Option("--shared", help="Clients share the messages; else one has them.")
+        bool,
+        typer.Option(
+            "--shared", help="Let clients share the messages; else one client at a time has them."
+        ),
     ] = False,
     owner: Annotated[
-        str | None, typer.Option(help="Name of the client that may do everything.")
+        str | None,
+        typer.Option(help="Let the client of this name do everything with the endpoint."),
     ] = None,
     dead_letter: Annotated[
-        str | None, typer.Option(help="Topic for rejected and expired messages: '$dead/orders'.")
+        str | None,
+        typer.Option(help="Publish rejected and expired messages to this topic: '$dead/orders'."),
     ] = None,
     remove_expired: Annotated[
         bool, typer.Option("--remove-expired", help="Remove live messages that have expired.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a durable endpoint. One that is there must be the same.
 
@@ -253,7 +287,7 @@ def add(
             made = opened.topic_endpoint(endpoint, filter[0], selector=selector, **options)
         else:
             made = opened.queue(endpoint, filter, **options)
-        print(_line(made.info()))
+        _print_endpoint(made.info(), as_json)
 
 
 @at_log
@@ -261,6 +295,7 @@ def drop(
     target: Target,
     endpoint: EndpointArgument,
     yes: YesOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Remove an endpoint, and disconnect its clients. Messages stay in the database.
 
@@ -272,7 +307,10 @@ def drop(
         opened.endpoint(endpoint)  # raises NotFoundError before anybody is asked
         confirm(f"endpoint {endpoint} goes, with what its clients have still to get", yes=yes)
         opened.drop_endpoint(endpoint)
-    print(f"{printable(endpoint)} was removed")
+    if as_json:
+        print_json({"dropped": endpoint})
+    else:
+        print(f"{printable(endpoint)} was removed")
 
 
 @at_log
@@ -280,6 +318,7 @@ def subscribe(
     target: Target,
     endpoint: EndpointArgument,
     filter: FilterArgument,
+    as_json: JsonOption = False,
 ) -> None:
     """Add a subscription to a queue. Messages come from now on. A replay there fails.
 
@@ -289,7 +328,7 @@ def subscribe(
     """
     with target.opened() as opened:
         opened.endpoint(endpoint).subscribe(filter)
-        print(_line(opened.endpoint(endpoint).info()))
+        _print_endpoint(opened.endpoint(endpoint).info(), as_json)
 
 
 @at_log
@@ -297,6 +336,7 @@ def unsubscribe(
     target: Target,
     endpoint: EndpointArgument,
     filter: FilterArgument,
+    as_json: JsonOption = False,
 ) -> None:
     """End a subscription of a queue. Messages that wait there stay. A replay there fails.
 
@@ -306,7 +346,7 @@ def unsubscribe(
     """
     with target.opened() as opened:
         opened.endpoint(endpoint).unsubscribe(filter)
-        print(_line(opened.endpoint(endpoint).info()))
+        _print_endpoint(opened.endpoint(endpoint).info(), as_json)
 
 
 COMMANDS = (
@@ -327,20 +367,32 @@ COMMANDS = (
 
 def _start_of(text: str, tz: str | None) -> Any:
     """Returns the start of a replay; an id is recognised by its form."""
-    if text == "beginning":
-        return text
+    if text in (EARLIEST, "beginning"):
+        return "beginning"
     try:
         return replay.MessageId.parse(text)
     except ValueError:
-        return parse_time(text, "START", tz)
+        return parse_time(text, "--start", tz)
 
 
-def _print_progress(endpoint: replay.Endpoint) -> None:
+def _print_progress(endpoint: replay.Endpoint, as_json: bool) -> None:
     found = endpoint.progress()
+    if as_json:
+        fields = {"endpoint": endpoint.name, "state": found.state.value}
+        fields |= {"position": str(found.position)}
+        print_json({**fields, "replayed": found.done, "total": found.total})
+        return
     print(
         f"{printable(endpoint.name)}: {found.state.value}, at {found.position}, {found.done:,} of "
         f"about {found.total:,} replayed"
     )
+
+
+def _print_endpoint(endpoint: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json({"endpoint": endpoint})
+    else:
+        print(_line(endpoint))
 
 
 def _line(endpoint: dict[str, Any]) -> str:

@@ -29,6 +29,8 @@ from topicdb.cli.errors import UserError
 from topicdb.cli.options import (
     EndOption,
     FilterArgument,
+    JsonReportsOption,
+    OnError,
     StartOption,
     TzOption,
 )
@@ -73,7 +75,8 @@ def run(
         str,
         typer.Option(
             metavar="HOST[:PORT]|URL",
-            help="The broker, as HOST[:PORT] or mqtt[s]://[USER:PASSWORD@]HOST[:PORT].",
+            help="Connect to this broker, given as HOST[:PORT] or "
+            "mqtt[s]://[USER:PASSWORD@]HOST[:PORT].",
         ),
     ],
     filter: FilterArgument = "#",
@@ -82,39 +85,63 @@ def run(
     tz: TzOption = None,
     rate: Annotated[str, typer.Option(help=RATE)] = "max",
     qos: Annotated[
-        QosChoice, typer.Option(help="QoS of all messages, or stored: as they came.")
+        QosChoice,
+        typer.Option(
+            help="Publish all messages with this QoS, or with stored each as a bridge stored it."
+        ),
     ] = QosChoice.ONE,
     retain: Annotated[
-        RetainChoice, typer.Option(help="Retain flag; no leaves alone what the broker retains.")
+        RetainChoice,
+        typer.Option(
+            help="Publish messages with the retain flag, without it, or with stored each "
+            "as a bridge stored it. A retained message replaces what the broker "
+            "retains."
+        ),
     ] = RetainChoice.NO,
     remap: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILTER=TOPIC",
-            help="Publish to other topics: 'site/a/#=test/a/#'. May be repeated.",
+            help="Publish to other topics: 'site/a/#=test/a/#'. You may repeat it.",
         ),
     ] = None,
     tls: Annotated[bool, typer.Option("--tls", help="Connect with TLS.")] = False,
     broker_ca: BrokerCaOption = None,
-    username: Annotated[str | None, typer.Option(help="User name at the broker.")] = None,
+    username: Annotated[
+        str | None, typer.Option(help="Log in at the broker with this user name.")
+    ] = None,
     password_file: Annotated[
         Path | None,
-        typer.Option(help=f"File with the password. By default the variable {PASSWORD_VARIABLE}."),
+        typer.Option(
+            help="Read the password from this file. By default it is taken from the variable "
+            f"{PASSWORD_VARIABLE}."
+        ),
     ] = None,
     client_id: Annotated[
-        str | None, typer.Option(help="Client id at the broker. By default a new one.")
+        str | None, typer.Option(help="Connect with this client id. By default it is a new one.")
     ] = None,
-    protocol: Annotated[ProtocolChoice, typer.Option(help="Version of MQTT.")] = ProtocolChoice.V5,
+    protocol: Annotated[
+        ProtocolChoice, typer.Option(help="Speak this version of MQTT.")
+    ] = ProtocolChoice.V5,
     unconfirmed_max: Annotated[
-        int, typer.Option(min=1, max=65_535, help="Messages on their way at once, at most.")
+        int,
+        typer.Option(
+            min=1, max=65_535, help="Let at most this many messages be on their way at once."
+        ),
     ] = 1_000,
-    skip_refused: Annotated[
-        bool,
-        typer.Option("--skip-refused", help="Pass over what the broker refuses, and count it."),
-    ] = False,
+    on_error: Annotated[
+        OnError,
+        typer.Option(
+            help="Choose what happens at a message that the broker refuses: stop, or "
+            "skip it and count it."
+        ),
+    ] = OnError.STOP,
     give_up_after: Annotated[
         str,
-        typer.Option(help="Seconds without a confirmation after which it ends, or 5m, or never."),
+        typer.Option(
+            help="End after this time without a confirmation from the broker, in "
+            "seconds, or such as 5m, or never."
+        ),
     ] = f"{GIVE_UP_AFTER_S:g}",
     mark: Annotated[
         bool,
@@ -137,9 +164,7 @@ def run(
             help="Publish even if a bridge of this database stores it again.",
         ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object each second, and one at the end.")
-    ] = False,
+    as_json: JsonReportsOption = False,
 ) -> None:
     """Publish stored messages to an MQTT broker, in the order of their timestamps.
 
@@ -157,7 +182,7 @@ def run(
         "qos": None if qos is QosChoice.STORED else int(qos.value),
         "retain": _RETAIN[retain],
         "remap": _remap_of(remap or []),
-        "refused": "skip" if skip_refused else "stop",
+        "refused": on_error.value,
         "give_up_after": give_up_after_s(give_up_after),
         "protocol": protocol.value,
         "tls": tls_of(tls, broker_ca),

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from topicdb.cli.options import JsonOption, TzOption
+from topicdb.cli.output import print_json
 from topicdb.cli.places import Place, at_place
 from topicdb.cli.stopping import stopped_by_signals
 from topicdb.cli.times import time_text
-from topicdb.replay.log.status import LogStatus, LogStatuses, to_json
+from topicdb.replay.log.status import LogStatus, LogStatuses
 
 _REPORT_S = 1.0
 
@@ -40,7 +41,7 @@ def status(
             database.refresh()
             found = logs.read()
             if as_json:
-                print(to_json(found), flush=True)
+                print_json({"logs": [one._asdict() for one in found]})
             else:
                 _print_lines(found)
             if not watch or stopped.wait(_REPORT_S):

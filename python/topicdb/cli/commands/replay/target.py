@@ -24,12 +24,16 @@ from topicdb.replay.distant.attaching import attach
 from topicdb.replay.log.opening import names
 
 DEFAULT_LOG = "default"
-RATE = "1x (as it was), 10x, 0.5x, 500/s, or max."
-EndpointArgument = Annotated[str, typer.Argument(metavar="ENDPOINT", help="Name of the endpoint.")]
+RATE = "Publish messages at this rate: 1x (as they came), 10x, 0.5x, 500/s, or max."
+EndpointArgument = Annotated[
+    str, typer.Argument(metavar="ENDPOINT", help="Give the name of the endpoint.")
+]
 LogOption = Annotated[
     str | None,
     typer.Option(
-        "--log", metavar="NAME", help=f"Name of the replay log. By default {DEFAULT_LOG!r}."
+        "--log",
+        metavar="NAME",
+        help=f"Take the replay log of this name. By default it is {DEFAULT_LOG!r}.",
     ),
 ]
 
