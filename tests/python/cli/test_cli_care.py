@@ -168,19 +168,18 @@ def test_ls(path: Path, tmp_path: Path) -> None:
     assert "there is no directory" in error_of("ls", tmp_path / "none")
 
 
-class TestProgress:
-    @pytest.fixture
-    def terminal(self, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-        """Returns what stands for a terminal at standard error."""
-        shown = io.StringIO()
-        monkeypatch.setattr(shown, "isatty", lambda: True)
-        monkeypatch.setattr(sys, "stderr", shown)
-        monkeypatch.setenv("TERM", "xterm")
-        return shown
+def terminal_at(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """Returns what now stands for a terminal at standard error."""
+    shown = io.StringIO()
+    monkeypatch.setattr(shown, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", shown)  # not in a fixture: the capture of pytest undoes it
+    monkeypatch.setenv("TERM", "xterm")
+    return shown
 
-    def test_work_that_takes_long_is_shown(
-        self, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+
+class TestProgress:
+    def test_work_that_takes_long_is_shown(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        terminal = terminal_at(monkeypatch)
         progress.be_quiet(False)
         monkeypatch.setattr(progress, "AFTER_S", 0.0)
         with progress.Waiting("counting"):
@@ -190,16 +189,16 @@ class TestProgress:
         assert "counting" in terminal.getvalue()
         assert "1,234 messages" in terminal.getvalue()
 
-    def test_work_that_is_soon_over_is_not(
-        self, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_work_that_is_soon_over_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        terminal = terminal_at(monkeypatch)
         progress.be_quiet(False)
         monkeypatch.setattr(progress, "AFTER_S", 1e9)
         with progress.Waiting("counting"):
             pass
         assert "counting" not in terminal.getvalue()
 
-    def test_json_is_silent(self, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_json_is_silent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        terminal = terminal_at(monkeypatch)
         monkeypatch.setattr(progress, "AFTER_S", 0.0)
         progress.be_quiet(True)
         try:
