@@ -69,6 +69,7 @@ def test_json(broker: Broker, path: Path) -> None:
 def test_from_a_server(broker: Broker, path: Path, tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
     reads = tokens.add(file, {"name": "reads", "read": ["#"]})
+    more = tokens.add(file, {"name": "more", "read": ["#", "$topicdb/#"]})
     with (
         Subscriber(broker.port) as subscriber,
         topicdb.open(path) as db,
@@ -76,7 +77,9 @@ def test_from_a_server(broker: Broker, path: Path, tmp_path: Path) -> None:
     ):
         words = ["replay", "run", server.url, "site/#", *at(broker)]
         assert "a token is needed" in error_in(run_here(*words))
-        assert output_of(*words, "--token", reads).startswith("replayed 300 messages in ")
+        told = error_in(run_here(*words, "--token", reads))
+        assert "give a token with --read '$topicdb/#', too, or --allow-stored-again" in told
+        assert output_of(*words, "--token", more).startswith("replayed 300 messages in ")
         wait_until(lambda: len(subscriber.messages) == 300)
         assert subscriber.items == numbered(300)
 

@@ -77,7 +77,7 @@ def test_the_table(path: Path) -> None:
     assert head == "topic messages/s bytes/s age newest value"
     assert first.startswith("a/fast 0.2 2 bytes ") and first.endswith(" 0")
     assert second.startswith("a/large 0.0 10 bytes ") and second.endswith("x…")
-    assert caption == "1 more (--rows)"
+    assert caption == "1 more (--limit)"
 
 
 def test_it_goes_on_until_it_is_stopped(path: Path) -> None:

@@ -199,6 +199,11 @@ def run(
             replay = BrokerReplay(database, filter, host=host, port=port, **options)
         except ImportError as error:
             raise UserError(str(error)) from None
+        except topicdb.AccessError as error:
+            raise topicdb.AccessError(
+                f"{error.args[0]}; whether a bridge would store the messages again stands there: "
+                "give a token with --read '$topicdb/#', too, or --allow-stored-again"
+            ) from None
         with replay:
             (_report if as_json else _show)(replay, stopped, give_up_after)
         _conclude(replay, as_json)
