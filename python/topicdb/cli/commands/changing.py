@@ -189,7 +189,9 @@ class _Target:
         published = self.published
         raw = published is not None
         if published is not None:
-            rows = [(t, at, published._replace(payload=value).encode()) for t, at, value in rows]
+            rows = [
+                (t, at, published._replace(payload=bytes(value)).encode()) for t, at, value in rows
+            ]
         if self.database is not None:
             self.database.append(rows, key=self.key, raw=raw, durability=self.durability)
         else:
