@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_runs import (
@@ -93,8 +94,8 @@ class TestPublish:
         words += ["1h", "--response-topic", "back", "--correlation-data", "7", "--payload-format"]
         output_of("publish", path, "site/1", "900", "--timestamp", T0, *words, "text")
         with topicdb.open(path, mode="r") as db:
-            (found,) = db.scan(properties=True).to_list()
-        assert found == (
+            found: list[Any] = db.scan(properties=True).to_list()
+        expected = (
             "site/1",
             T0,
             b"900",
@@ -111,19 +112,21 @@ class TestPublish:
                 received=T0,
             ),
         )
+        assert found == [expected]
 
     def test_properties_of_lines_beside_a_writer(self, path: Path) -> None:
         with topicdb.open(path) as db:
             output_of("publish", path, "log", "--lines", "--retain", stdin=b"one\ntwo\n")
             wait_until(lambda: db.scan().count() == 2, "the lines")
-            found = db.scan(properties=True).to_list()
+            found: list[Any] = db.scan(properties=True).to_list()
         assert [one.value for one in found] == [b"one", b"two"]
         assert [(one.properties.retain, one.properties.qos) for one in found] == [(True, 0)] * 2
 
     def test_a_message_without_properties_has_none(self, path: Path) -> None:
         output_of("publish", path, "site/1", "900")
         with topicdb.open(path, mode="r") as db:
-            assert db.scan(properties=True).to_list()[0].properties == topicdb.Properties()
+            found: list[Any] = db.scan(properties=True).to_list()
+            assert [one.properties for one in found] == [topicdb.Properties()]
 
     def test_wrong_properties(self, tmp_path: Path) -> None:
         new = ["publish", tmp_path / "new.db", "a", "b", "--create"]

@@ -158,17 +158,20 @@ class TestRoundTrip:
         with topicdb.open(path, shards=2) as db:
             db.append(before)
         code = """
-            import sys, topicdb
+            import sys, time, topicdb
             from topicdb import jobs
             path = sys.argv[1]
             with jobs.StagedWriter(path, "j") as writer:
                 writer.append([(f"a/{i}", i, b"of the job") for i in range(50)])
-            with topicdb.open(path, only_shards=[0]):
-                print(jobs.commit(path, "j", [writer.staged], timeout=0.05).pending)
+            with topicdb.open(path, only_shards=[0]) as db:
+                pending = jobs.commit(path, "j", [writer.staged], timeout=0.05).pending
+                while not jobs.applied(db):
+                    time.sleep(0.01)
+                print(1 in pending)
         """
         with Child(LOCK_OF_SHARD_1, path) as owner:
             owner.expect("locked")
-            assert run_child(code, path) == "[1]\n"
+            assert run_child(code, path) == "True\n"
             with topicdb.open(path, only_shards=[0]) as db:
                 db.append(after)
             with topicdb.open(path, mode="r") as reader:

@@ -71,7 +71,7 @@ def ingest(
         bool,
         typer.Option(
             "--all-text",
-            help="Keep each CSV cell as text. Without it, a cell such as 21.5 becomes a number.",
+            help="Keep each CSV cell as text. By default, a cell such as 21.5 becomes a number.",
         ),
     ] = False,
     key: Annotated[
