@@ -20,6 +20,12 @@ from support import CHILD_TIMEOUT_S
 import topicdb
 
 COMMAND = str(Path(sys.executable).with_name("topicdb"))
+# The command, showing progress from the beginning.
+IMPATIENT = [
+    sys.executable,
+    "-c",
+    "from topicdb.cli import main, progress; progress.AFTER_S = 0.0; main()",
+]
 
 
 Result: TypeAlias = "subprocess.CompletedProcess[str]"

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_runs import COMMAND, error_of, json_lines, output_of, run_here, started, stored
+from cli_runs import IMPATIENT, error_of, json_lines, output_of, run_here, started, stored
 from served import serving
 from support import CHILD_TIMEOUT_S
 
@@ -131,7 +131,7 @@ class TestIngest:
         file = tmp_path / "in.jsonl"
         file.write_text('{"topic":"t"}\n{"topic":"+"}\n' * 1000)
         screen, terminal = pty.openpty()
-        arguments = [COMMAND, "ingest", str(db_path), str(file), "--on-error", "skip"]
+        arguments = [*IMPATIENT, "ingest", str(db_path), str(file), "--on-error", "skip"]
         with subprocess.Popen(
             arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=terminal
         ) as process:

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cli_runs import COMMAND, error_in, error_of, output_of, run, stored, usage_error
+from cli_runs import COMMAND, IMPATIENT, error_in, error_of, output_of, run, stored, usage_error
 from support import CHILD_TIMEOUT_S
 
 import topicdb
@@ -120,7 +120,7 @@ def test_progress_is_for_terminals(path: Path, tmp_path: Path) -> None:
     ):
         screen, terminal = pty.openpty()
         with subprocess.Popen(
-            [COMMAND, *map(str, arguments)],
+            [*IMPATIENT, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=terminal,

@@ -166,7 +166,6 @@ class TestScan:
     @pytest.mark.parametrize(
         "options",
         [
-            ["--json", "--to", "x.parquet"],
             ["--to", "x.csv"],
             ["--limit", "0"],
             ["--order", "topic"],
@@ -177,6 +176,13 @@ class TestScan:
         result = run_here("scan", filled, *options)
         assert (result.returncode, result.stdout) == (2, "")
         assert "Usage: topicdb scan" in result.stderr
+
+    def test_what_went_into_a_file_as_json(self, filled: Path, tmp_path: Path) -> None:
+        pq = pytest.importorskip("pyarrow.parquet")
+        file = tmp_path / "out.parquet"
+        told = json.loads(output_of("scan", filled, "--to", file, "--json"))
+        assert told["to"] == str(file)
+        assert told["messages"] == pq.read_metadata(file).num_rows > 0
 
 
 class TestLast:
