@@ -116,7 +116,7 @@ OPTIONS = (
     Option(
         "topicFilter",
         "filter or JSON list",
-        "every topic, `$…` too",
+        "every topic, also `$…`",
         _READS,
         "MQTT topic filter, or several; a message has to match at least one",
         _filters,
@@ -136,7 +136,7 @@ OPTIONS = (
         "`earliest`, `latest`, JSON",
         "batch `earliest`, stream `latest`",
         _READS,
-        "only commits after these serials; of shards that are not named, all from the first",
+        "only commits after these serials; shards that you do not name begin at their first commit",
         _offsets,
     ),
     Option(
@@ -144,7 +144,7 @@ OPTIONS = (
         "`latest`, JSON",
         "`latest`",
         _BATCH,
-        "only commits up to these serials; of shards that are not named, all to the last",
+        "only commits up to these serials; shards that you do not name end at their last commit",
         _offsets,
     ),
     Option(
@@ -186,7 +186,7 @@ OPTIONS = (
         "flag",
         "true",
         _READS,
-        "whether a generation that was dropped before it was read is an error",
+        "whether it is an error if a generation was dropped before it was read",
         _flag,
     ),
     Option(
