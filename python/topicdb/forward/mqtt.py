@@ -199,8 +199,13 @@ def _bytes(payload: object) -> bytes:
         raise wrong_type("payload", "bytes or str", payload) from None
 
 
-class _Tally:
-    """Counts the messages of a batch that are not confirmed yet."""
+class Tally:
+    """Counts the messages of a batch that are not confirmed yet.
+
+    The forwarder waits for its future. One thread uses the rest.
+    """
+
+    __slots__ = ("_left", "future")
 
     def __init__(self, count: int) -> None:
         self._left = count
@@ -230,7 +235,7 @@ class _Connection:
         self._client = client
         self._accepted = False
         self._lost: Exception | None = None
-        self._unconfirmed: dict[int, _Tally] = {}  # by packet identifier
+        self._unconfirmed: dict[int, Tally] = {}  # by packet identifier
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_publish = self._on_publish
@@ -243,7 +248,7 @@ class _Connection:
             self.poll(min(0.1, timeout))
 
     def publish(self, messages: list[tuple[str, bytes]], qos: int, retain: bool) -> Future[None]:
-        tally = _Tally(len(messages))
+        tally = Tally(len(messages))
         for topic, payload in messages:
             self._check_size(topic, payload)
             while len(self._unconfirmed) >= PACKET_IDS:
@@ -288,17 +293,28 @@ class _Connection:
         """
         if not self._unconfirmed:
             self._client.disconnect()
-            deadline = time.monotonic() + CLOSE_SECONDS
-            while self._client.socket() is not None and time.monotonic() < deadline:
-                self._turn(0.1)
-                if self._lost is not None:
-                    break
+            self._await_goodbye()
+        self._cut()
+        self._fail_all(ConnectionError("the sink was closed"))
+        self._let_client_go()
+
+    def _await_goodbye(self) -> None:
+        """Waits for at most ``CLOSE_SECONDS`` until what says goodbye is on its way."""
+        deadline = time.monotonic() + CLOSE_SECONDS
+        while self._client.socket() is not None and time.monotonic() < deadline:
+            self._turn(0.1)
+            if self._lost is not None:
+                break
+
+    def _cut(self) -> None:
+        """Ends the connection, if there still is one, without a goodbye."""
         if (left := self._client.socket()) is not None:
             with suppress(OSError):
                 socket.socket.shutdown(left, socket.SHUT_RDWR)  # type: ignore[arg-type]
             self._turn(0)  # notices that the connection is gone
-        self._fail_all(ConnectionError("the sink was closed"))
-        # These callbacks make a circle of references, and sockets would wait for the collector.
+
+    def _let_client_go(self) -> None:
+        """Removes callbacks: they make a circle, and sockets would wait for the collector."""
         self._client.on_connect = self._client.on_disconnect = self._client.on_publish = None
 
     def _fail_all(self, error: Exception) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from topicdb.forward.mqtt import CLOSE_SECONDS, _Connection
+from topicdb.forward.mqtt import _Connection
 from topicdb.forward.sink import PermanentError
 from topicdb.publisher.messages import Outgoing
 
@@ -138,10 +135,7 @@ class Link(_Connection):
 
     def suspend(self) -> None:
         """Cuts the connection; what is on its way is sent again with the next one."""
-        if (left := self.client.socket()) is not None:
-            with suppress(OSError):
-                socket.socket.shutdown(left, socket.SHUT_RDWR)  # type: ignore[arg-type]
-            self._turn(0)  # notices that the connection is gone
+        self._cut()
         for packet_id in [id for id, one in self._unconfirmed.items() if _is_qos_0(one)]:
             self._unconfirmed.pop(packet_id).packet_id = None  # paho-mqtt keeps none with QoS 0
         self._lost = self._lost or ConnectionError("the connection was cut")
@@ -151,12 +145,8 @@ class Link(_Connection):
         if not self._unconfirmed and self.is_connected:
             self._say_goodbye()
         self._unconfirmed.clear()
-        if (left := self.client.socket()) is not None:
-            with suppress(OSError):
-                socket.socket.shutdown(left, socket.SHUT_RDWR)  # type: ignore[arg-type]
-            self._turn(0)
-        # These callbacks make a circle of references, and sockets would wait for the collector.
-        self.client.on_connect = self.client.on_disconnect = self.client.on_publish = None
+        self._cut()
+        self._let_client_go()
 
     def _say_goodbye(self) -> None:
         from paho.mqtt.client import MQTTv5
@@ -169,11 +159,7 @@ class Link(_Connection):
             self.client.disconnect(properties=forgotten)
         else:
             self.client.disconnect()
-        deadline = time.monotonic() + CLOSE_SECONDS
-        while self.client.socket() is not None and time.monotonic() < deadline:
-            self._turn(0.1)
-            if self._lost is not None:
-                break
+        self._await_goodbye()
 
     def _on_connect(
         self,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topicdb.arguments.times import now_us
-from topicdb.forward.mqtt import PACKET_IDS, MqttSink
+from topicdb.forward.mqtt import PACKET_IDS, MqttSink, Tally
 from topicdb.forward.sink import PermanentError
 from topicdb.mqtt.address import named
 from topicdb.mqtt.expiry import left_s
@@ -38,25 +38,6 @@ class Counts:
     connections: int = 0
 
 
-class Batch:
-    """Counts the messages of a batch that are not done; the forwarder has its future."""
-
-    __slots__ = ("_left", "future")
-
-    def __init__(self, count: int) -> None:
-        self._left = count
-        self.future: Future[None] = Future()
-
-    def one_is_done(self) -> None:
-        self._left -= 1
-        if self._left == 0 and not self.future.done():
-            self.future.set_result(None)
-
-    def fail(self, error: Exception) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
-
-
 class Sent:
     """A message that the forwarder has given to the sink, and what has become of it."""
 
@@ -65,7 +46,7 @@ class Sent:
     def __init__(self, item: bytes, message: Outgoing | None) -> None:
         self.item = item
         self.message = message
-        self.batch: Batch | None = None
+        self.batch: Tally | None = None
         self.is_done = False
         self.packet_id: int | None = None  # while it is on its way
         self.refused_at: float | None = None  # when the broker refused it first; monotonic
@@ -74,7 +55,7 @@ class Sent:
         self.is_done = True
         self.packet_id = None
         if self.batch is not None:
-            self.batch.one_is_done()
+            self.batch.confirm()
 
     def fail(self, error: Exception) -> None:
         self.packet_id = None
@@ -174,13 +155,13 @@ class PublisherSink(MqttSink):
     def begin(self, items: list[bytes]) -> Future[None]:
         if self._link is None:
             raise ConnectionError("the sink is not open")
-        batch = Batch(len(items))
+        batch = Tally(len(items))
         for item in items:
             sent = self._again(item) or Sent(item, _decoded(item))
             sent.batch = batch
             self._given.append(sent)
             if sent.is_done:
-                batch.one_is_done()
+                batch.confirm()
             elif sent.packet_id is None:
                 self._waiting.append(sent)
         while len(self._given) > self._given_again_max and self._given[0].is_done:
