@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from dataclasses import asdict
@@ -37,6 +36,7 @@ from topicdb.cli.options import (
     StructureOption,
     creating,
 )
+from topicdb.cli.output import print_json
 from topicdb.cli.places import Place, at_place
 from topicdb.cli.stopping import stopped_by_signals
 
@@ -233,13 +233,13 @@ def bridge(
                 per_s = (status.stored - before.stored) / (now_s - at_s)
                 before, at_s = status, now_s
                 if as_json:
-                    _print_json(status)
+                    print_json(asdict(status))
                 elif sys.stderr.isatty():
                     live.update(Text(_line(status, per_s)), refresh=True)
                 if status.state == "stopped":
                     break
         if as_json:
-            _print_json(one.status())
+            print_json(asdict(one.status()))
         else:
             print(_line(one.status(), None))
 
@@ -255,10 +255,6 @@ def _opened(
     if place.is_url:
         schema = {name: value for name, value in schema.items() if name != "shard_by"}
     return place.make(None if durability is None else durability.value, schema)
-
-
-def _print_json(status: Status) -> None:
-    print(json.dumps(asdict(status), ensure_ascii=False), flush=True)
 
 
 def _line(status: Status, per_s: float | None) -> str:

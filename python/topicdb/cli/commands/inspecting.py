@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -118,8 +116,7 @@ def stats(place: Place, as_json: JsonOption = False, tz: TzOption = None) -> Non
     with place.read(partial=True) as database:
         figures: dict[str, Any] = database.stats()
     if as_json:
-        json.dump(figures, sys.stdout, ensure_ascii=False)
-        sys.stdout.write("\n")
+        print_json(figures)
     else:
         report.print_stats(figures)
 

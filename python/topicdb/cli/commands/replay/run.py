@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from enum import Enum
@@ -34,6 +33,7 @@ from topicdb.cli.options import (
     StartOption,
     TzOption,
 )
+from topicdb.cli.output import print_json
 from topicdb.cli.places import Place, at_place
 from topicdb.cli.stopping import Stopping, stopped_by_signals
 from topicdb.cli.times import range_of, time_text
@@ -211,7 +211,7 @@ def run(
 
 def _report(replay: BrokerReplay, stopped: Stopping, give_up_after: str) -> None:
     while not _over(replay, stopped, _REPORT_S):
-        _print_json(replay.progress())
+        print_json(replay.progress()._asdict())
 
 
 def _show(replay: BrokerReplay, stopped: Stopping, give_up_after: str) -> None:
@@ -289,14 +289,10 @@ def _left(progress: Progress) -> str:
     return f"{hours}:{minutes:02}:{seconds:02} left"
 
 
-def _print_json(progress: Progress) -> None:
-    print(json.dumps(progress._asdict(), ensure_ascii=False), flush=True)
-
-
 def _conclude(replay: BrokerReplay, as_json: bool) -> None:
     progress = replay.progress()
     if as_json:
-        _print_json(progress)
+        print_json(progress._asdict())
     go_on = f"go on with --start {progress.position} ({time_text(progress.position)})"
     if progress.state == "failed":
         raise UserError(f"{progress.last_error}; {go_on}")
