@@ -75,6 +75,7 @@ FACADES = {
     "queue.h",
     "subscription.h",
 }
+BINDINGS = ("bindings", "bindings_java")
 FACADE_USERS = {"queue", "store", "subscribe"}
 
 FILE_LINES_MAX = 500
@@ -88,8 +89,12 @@ LONG_COLUMNS = 88  # a line of a comment with at least this many is about full
 SHORT_COLUMNS = 12  # a text of at most this many is a word or two
 FOLDER_FILES_MAX = 20
 FOLDER_EXCEPTIONS: dict[str, int] = {}
-SOURCE_TREES = ["bindings", "cpp/include", "cpp/src", "python"]
-SUFFIXES = {".cc", ".h", ".py", ".pyi"}
+SOURCE_TREES = ["bindings", "bindings_java", "cpp/include", "cpp/src", "python", "spark"]
+SUFFIXES = {".cc", ".h", ".java", ".py", ".pyi"}
+# The packages of the Spark connector, the lowest first: each may import those before it.
+JAVA = ROOT / "spark" / "src"
+JAVA_PACKAGES = ["io.topicdb.spark.core", "io.topicdb.spark.select", "io.topicdb.spark"]
+JAVA_LIBRARIES = ("java.", "org.apache.spark")
 
 
 def sources(tree: str) -> list[Path]:
@@ -154,10 +159,11 @@ def unused_headers() -> Iterator[str]:
     used: set[str] = set()
     for tree in [*SOURCE_TREES, "tests/cpp", "bench/cpp"]:
         for file in sources(tree):
-            if file.suffix != ".py":
+            if file.suffix in {".cc", ".h"}:
                 used.update(included_names(file))
     names = {Path(name).name for name in used}
-    for tree, root in (("cpp/src", CORE), ("bindings", ROOT / "bindings")):
+    roots = {"cpp/src": CORE, **{name: ROOT / name for name in BINDINGS}}
+    for tree, root in roots.items():
         for file in sources(tree):
             if file.suffix == ".h" and str(file.relative_to(root)) not in used | names:
                 yield f"{name_of(file)}: nothing includes it"
@@ -179,11 +185,28 @@ def tests_elsewhere() -> Iterator[str]:
 
 
 def uncompiled_sources() -> Iterator[str]:
-    lists = "".join((ROOT / name / "CMakeLists.txt").read_text() for name in ("cpp", "bindings"))
-    for tree in ("cpp/src", "bindings"):
+    for tree in ("cpp/src", *BINDINGS):
+        listed = (ROOT / tree.removesuffix("/src") / "CMakeLists.txt").read_text()
         for file in sources(tree):
-            if file.suffix == ".cc" and file.name not in lists:
+            if file.suffix == ".cc" and file.name not in listed:
                 yield f"{name_of(file)}: no CMakeLists.txt names it"
+
+
+IMPORT_IN_JAVA = re.compile(r"^import (?:static )?([\w.]+)\.\w+;$", re.MULTILINE)
+
+
+def java_import_faults() -> Iterator[str]:
+    """Finds imports of other libraries, and of packages that stand above."""
+    for file in sources("spark"):
+        package = str(file.parent.relative_to(JAVA)).replace("/", ".")
+        if package not in JAVA_PACKAGES:
+            yield f"{name_of(file)}: JAVA_PACKAGES does not have {package}"
+            continue
+        allowed = JAVA_PACKAGES[: JAVA_PACKAGES.index(package)]
+        for imported in IMPORT_IN_JAVA.findall(text_of(file)):
+            if imported.startswith(JAVA_LIBRARIES) or imported in allowed:
+                continue
+            yield f"{name_of(file)} imports {imported}, which it may not"
 
 
 def long_functions(file: Path) -> Iterator[str]:
@@ -199,7 +222,9 @@ def long_functions(file: Path) -> Iterator[str]:
             yield f"{place}: {node.name} has {size} lines, at most {FUNCTION_LINES_MAX} are allowed"
 
 
-PATH_IN_DOCS = re.compile(r"`((?:bench|bindings|cpp|examples|python|scripts|tests)/[\w/.]+\.\w+)`")
+PATH_IN_DOCS = re.compile(
+    r"`((?:bench|bindings|bindings_java|cpp|examples|python|scripts|spark|tests)/[\w/.]+\.\w+)`"
+)
 
 
 def stale_paths() -> Iterator[str]:
@@ -243,6 +268,7 @@ def faults() -> Iterator[str]:
     yield from unused_headers()
     yield from writes_past_the_log()
     yield from uncompiled_sources()
+    yield from java_import_faults()
     yield from tests_elsewhere()
     yield from stale_paths()
     files = [file for tree in SOURCE_TREES for file in sources(tree)]

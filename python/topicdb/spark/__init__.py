@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from topicdb.spark.connector import jar
 from topicdb.spark.reader import Split, plan, read_dataframe, read_rdd, read_split
 from topicdb.spark.writer import (
     PartitionWriter,
@@ -28,6 +29,9 @@ def register(spark: SparkSession) -> None:
     Spark also finds the format by itself. But only this call sets
     ``spark.sql.python.filterPushdown.enabled``, which other Python data sources may use, too.
 
+    If the package has the connector in Java, the session also gets its JAR, and with it
+    ``format("topicdb-native")``: the same batch reads, some times as fast.
+
     Arguments:
         spark: the session.
 
@@ -35,8 +39,10 @@ def register(spark: SparkSession) -> None:
         >>> topicdb.spark.register(spark)  # doctest: +SKIP
         >>> frame = spark.read.format("topicdb").load("fleet.db")  # doctest: +SKIP
     """
+    from topicdb.spark.connector import add
     from topicdb.spark.source import TopicDBDataSource
 
+    add(spark)
     spark.dataSource.register(TopicDBDataSource)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
@@ -62,6 +68,7 @@ __all__ = [
     "Split",
     "WriteResult",
     "explain",
+    "jar",
     "plan",
     "read_dataframe",
     "read_rdd",

@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from spark_settings import PATIENCE, be_patient
 
 import topicdb
+import topicdb.spark
+from topicdb.spark import connector
 
 HERE = Path(__file__).parent
 
@@ -50,6 +52,31 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")  # failing tasks are part of the tests
     yield session
     session.stop()
+
+
+@pytest.fixture(params=["topicdb", "topicdb-native"])
+def source(request: pytest.FixtureRequest, spark: SparkSession) -> str:
+    """The format of a read: that in Python, and that in Java."""
+    name: str = request.param
+    if name == "topicdb-native":
+        add_native(spark)
+    return name
+
+
+@pytest.fixture
+def native(spark: SparkSession) -> str:
+    """The format in Java."""
+    add_native(spark)
+    return "topicdb-native"
+
+
+def add_native(spark: SparkSession) -> None:
+    """Adds the JAR to the session. Skips the test if the package was built without it."""
+    try:
+        topicdb.spark.jar()
+    except topicdb.NotFoundError as error:
+        pytest.skip(str(error))
+    connector.add(spark)
 
 
 @pytest.fixture

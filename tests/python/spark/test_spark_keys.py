@@ -97,13 +97,13 @@ def test_rows_of_an_rdd_have_keys(spark: SparkSession, path: str) -> None:
     assert stored(path) == expected()
 
 
-def test_a_read_of_one_topic_visits_all_shards(spark: SparkSession, path: str) -> None:
+def test_a_read_of_one_topic_visits_all_shards(spark: SparkSession, path: str, source: str) -> None:
     messages(spark).write.format("topicdb").mode("append").save(path)
-    read = spark.read.format("topicdb").option("includeMetadata", "true").load(path)
+    read = spark.read.format(source).option("includeMetadata", "true").load(path)
     found = read.where("topic = 'm/h7/cpu'").collect()
     assert len(found) == ROWS // 20
     assert {row.shard for row in found} == set(range(SHARDS))
-    option = spark.read.format("topicdb").option("topicFilter", "m/h7/cpu").load(path)
+    option = spark.read.format(source).option("topicFilter", "m/h7/cpu").load(path)
     assert option.count() == ROWS // 20
 
 

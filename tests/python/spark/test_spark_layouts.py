@@ -49,6 +49,16 @@ def test_a_batch_read_has_all_of_them(path: str) -> None:
         assert read(batch, partitions) == sorted(value for _, _, value in expected)
 
 
+def test_the_native_source_has_all_of_them(spark: SparkSession, path: str, native: str) -> None:
+    expected = mixed(path)
+    frame = (
+        spark.read.format(native)
+        .load(path)
+        .selectExpr("topic", "unix_micros(timestamp) t", "value")
+    )
+    assert sorted((row.topic, row.t, bytes(row.value)) for row in frame.collect()) == expected
+
+
 @pytest.mark.parametrize("order", ["true", "false"])
 def test_a_stream_reads_up_to_a_generation_without_a_log(path: str, order: str) -> None:
     source = reader(path, startingOffsets="earliest", commitOrder=order)

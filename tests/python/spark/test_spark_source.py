@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import re
 import subprocess
@@ -65,8 +66,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
     return place
 
 
-def load(spark: SparkSession, path: str, **given: object) -> DataFrame:
-    return spark.read.format("topicdb").options(**given).load(path)  # type: ignore[arg-type]
+def load(spark: SparkSession, path: str, *, source: str = "topicdb", **given: object) -> DataFrame:
+    return spark.read.format(source).options(**given).load(path)  # type: ignore[arg-type]
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
@@ -74,13 +75,15 @@ def rows_of(frame: DataFrame) -> list[Row]:
     return sorted((row.topic, row.t, bytes(row.value)) for row in found)
 
 
-def test_all_messages_with_their_types(spark: SparkSession, filled: str) -> None:
-    frame = load(spark, filled)
+def test_all_messages_with_their_types(spark: SparkSession, filled: str, source: str) -> None:
+    frame = load(spark, filled, source=source)
     assert frame.dtypes == [("topic", "string"), ("timestamp", "timestamp"), ("value", "binary")]
     assert rows_of(frame) == sorted(messages())
 
 
-def test_properties_are_columns_on_request(spark: SparkSession, tmp_path: Path) -> None:
+def test_properties_are_columns_on_request(
+    spark: SparkSession, tmp_path: Path, source: str
+) -> None:
     path = str(tmp_path / "db")
     envelope = Envelope(
         b"21.5",
@@ -93,9 +96,9 @@ def test_properties_are_columns_on_request(spark: SparkSession, tmp_path: Path) 
     )
     with topicdb.open(path) as db:
         db.append([("a/1", 5_000_000, envelope.encode()), ("a/2", 6_000_000, b"plain")], raw=True)
-    frame = load(spark, path)
+    frame = load(spark, path, source=source)
     assert rows_of(frame) == [("a/1", 5_000_000, b"21.5"), ("a/2", 6_000_000, b"plain")]
-    full = load(spark, path, includeProperties="true", includeMetadata="true")
+    full = load(spark, path, source=source, includeProperties="true", includeMetadata="true")
     assert full.columns[:6] == ["topic", "timestamp", "value", "shard", "serial", "qos"]
     assert full.columns[5:] == list(topicdb.Properties._fields)
     one, two = full.orderBy("topic").selectExpr("*", "unix_micros(received) r").collect()
@@ -145,11 +148,12 @@ RUNS = [(True, *case) for case in CASES] + [(False, *case) for case in CASES[1::
 def test_predicates(
     spark: SparkSession,
     filled: str,
+    source: str,
     pushdown: bool,
     where: str,
     wanted: Callable[[str, int], bool],
 ) -> None:
-    found = rows_of(load(spark, filled).where(where))
+    found = rows_of(load(spark, filled, source=source).where(where))
     assert found == sorted(row for row in messages() if wanted(row[0], row[1]))
 
 
@@ -168,21 +172,24 @@ def test_predicates_choose_what_is_read(spark: SparkSession, path: str) -> None:
     assert plan.count() == 100
 
 
-def test_options_choose_what_is_read(spark: SparkSession, filled: str) -> None:
-    both = load(spark, filled, topicFilter='["site/#", "+/1/+", "$SYS/#"]', startingTimestamp="0")
+def test_options_choose_what_is_read(spark: SparkSession, filled: str, source: str) -> None:
+    read = functools.partial(load, spark, filled, source=source)
+    both = read(topicFilter='["site/#", "+/1/+", "$SYS/#"]', startingTimestamp="0")
     assert rows_of(both) == sorted(r for r in messages() if r[0][:4] in ("site", "$SYS"))
-    hash_ = load(spark, filled, topicFilter="#", endingTimestamp="1970-01-02T00:00:00Z")
+    hash_ = read(topicFilter="#", endingTimestamp="1970-01-02T00:00:00Z")
     assert rows_of(hash_) == sorted(r for r in messages() if r[1] < DAY_US and r[0][0] != "$")
     with topicdb.open(filled, mode="r") as db:
         serials = {s["shard"]: s["serial"] // 2 for s in db.stats()["shards"]}
     text = str({str(shard): serial for shard, serial in serials.items()}).replace("'", '"')
-    first = rows_of(load(spark, filled, endingOffsets=text))
-    second = rows_of(load(spark, filled, startingOffsets=text))
+    first = rows_of(read(endingOffsets=text))
+    second = rows_of(read(startingOffsets=text))
     assert 0 < len(first) < 700
     assert sorted(first + second) == sorted(messages())
 
 
-def test_shards_and_serials_if_asked_for(spark: SparkSession, path: str, tmp_path: Path) -> None:
+def test_shards_and_serials_if_asked_for(
+    spark: SparkSession, path: str, tmp_path: Path, source: str
+) -> None:
     wanted = set()
     with topicdb.open(path) as db:
         for number in range(20):
@@ -191,12 +198,14 @@ def test_shards_and_serials_if_asked_for(spark: SparkSession, path: str, tmp_pat
             for topic, _, value in rows:
                 shard = topicdb.shard_of(topic, 3)
                 wanted.add((topic, value, shard, serials[shard]))
-    frame = load(spark, path, includeMetadata="TRUE")
+    frame = load(spark, path, source=source, includeMetadata="TRUE")
     assert frame.columns == ["topic", "timestamp", "value", "shard", "serial"]
     columns = frame.select("topic", "value", "shard", "serial")
     assert {(r[0], bytes(r[1]), *r[2:]) for r in columns.collect()} == wanted
     last = max(serial for *_, serial in wanted)
     assert frame.where(f"serial = {last} AND topic LIKE 'm/%'").count() > 0
+    if source == "topicdb-native":
+        return  # it has no streams yet
     stream = spark.readStream.format("topicdb").options(
         startingOffsets="earliest", includeMetadata="true"
     )
@@ -211,10 +220,10 @@ def test_shards_and_serials_if_asked_for(spark: SparkSession, path: str, tmp_pat
     assert {(r[0], bytes(r[1]), *r[2:]) for r in streamed.collect()} == wanted
 
 
-def test_one_stream_gives_several_tasks(spark: SparkSession, path: str) -> None:
+def test_one_stream_gives_several_tasks(spark: SparkSession, path: str, source: str) -> None:
     with topicdb.open(path) as db:
         db.append([("one/topic", i, bytes(50)) for i in range(20_000)])
-    frame = load(spark, path, minPartitions=4)
+    frame = load(spark, path, source=source, minPartitions=4)
     tasks = frame.selectExpr("spark_partition_id() task").groupBy("task").count()
     parts = [row["count"] for row in tasks.collect()]
     assert sum(parts) == 20_000
@@ -237,15 +246,16 @@ def test_planning_many_slabs(tmp_path: Path) -> None:
             assert count <= len(found) <= 2 * count
 
 
-def test_nothing_to_read(spark: SparkSession, path: str, pushdown: bool) -> None:
-    assert load(spark, path).count() == 0  # an empty database
+def test_nothing_to_read(spark: SparkSession, path: str, source: str, pushdown: bool) -> None:
+    read = functools.partial(load, spark, path, source=source)
+    assert read().count() == 0  # an empty database
     fill(path)
-    assert load(spark, path, topicFilter="no/such/+").count() == 0
-    assert load(spark, path, startingTimestamp="2100-01-01T00:00:00Z").count() == 0
-    assert load(spark, path).where("topic = 'no'").count() == 0
+    assert read(topicFilter="no/such/+").count() == 0
+    assert read(startingTimestamp="2100-01-01T00:00:00Z").count() == 0
+    assert read().where("topic = 'no'").count() == 0
 
 
-def test_both_layouts_and_late_commits(spark: SparkSession, tmp_path: Path) -> None:
+def test_both_layouts_and_late_commits(spark: SparkSession, tmp_path: Path, source: str) -> None:
     path = str(tmp_path / "state.db")
     with topicdb.open(path, layout="skipstream") as db:
         db.append([(f"m/{i}/cpu", i, b"1") for i in range(500)])
@@ -255,10 +265,10 @@ def test_both_layouts_and_late_commits(spark: SparkSession, tmp_path: Path) -> N
         found = [row for p in partitions for batch in reader.read(p) for row in batch.to_pylist()]
         assert {row["value"] for row in found} == {b"1"}
         assert len(found) == 500
-    assert load(spark, path).count() == 1_000
+    assert load(spark, path, source=source).count() == 1_000
 
 
-def test_a_job_sees_one_moment_beside_a_writer(spark: SparkSession, path: str) -> None:
+def test_a_job_sees_one_moment_beside_a_writer(spark: SparkSession, path: str, source: str) -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITE, path], stdout=subprocess.PIPE, text=True
     )
@@ -267,7 +277,7 @@ def test_a_job_sees_one_moment_beside_a_writer(spark: SparkSession, path: str) -
         assert writer.stdout.readline() == "writing\n"
         commits = 0
         for _ in range(3):
-            found = rows_of(load(spark, path, minPartitions=6))
+            found = rows_of(load(spark, path, source=source, minPartitions=6))
             by_shard: dict[int, list[int]] = {}
             for topic, _, value in found:
                 by_shard.setdefault(topicdb.shard_of(topic, 3), []).append(int(value))
@@ -308,7 +318,7 @@ def test_a_dropped_generation_is_an_error_or_skipped(path: str) -> None:
             assert read() == sum(s.messages for s in slices) - lost
 
 
-@pytest.mark.parametrize(
+BAD_OPTIONS = pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"topicfilter": "a/#/b"}, r"option topicFilter='a/#/b': filter 'a/#/b'"),
@@ -327,9 +337,22 @@ def test_a_dropped_generation_is_an_error_or_skipped(path: str) -> None:
     ],
     ids=str,
 )
+
+
+@BAD_OPTIONS
 def test_bad_options_are_named(given: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         options.batch_options({"path": "x", **given})
+
+
+@BAD_OPTIONS
+def test_both_sources_name_them_in_the_same_words(
+    spark: SparkSession, native: str, given: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ValueError) as words:  # noqa: PT011 - the test above matches them
+        options.batch_options({"path": "x", **given})
+    with pytest.raises(PySparkException, match=re.escape(str(words.value))):
+        load(spark, "x", source=native, **given).collect()
 
 
 @pytest.mark.parametrize("seconds", ["0", "1.5", "1000000000", "99999999999999999"])
@@ -349,17 +372,19 @@ def test_stream_options_that_exclude_each_other() -> None:
         options.stream_options({"path": "x", "endingTimestamp": "-1h"})
 
 
-def test_errors_reach_the_user(spark: SparkSession, path: str, tmp_path: Path) -> None:
+def test_errors_reach_the_user(spark: SparkSession, path: str, tmp_path: Path, source: str) -> None:
     def fails(frame: Callable[[], DataFrame], message: str) -> None:
         with pytest.raises(PySparkException, match=message):
             frame().collect()
 
-    fails(lambda: spark.read.format("topicdb").load(), "option path is missing")
-    fails(lambda: load(spark, str(tmp_path / "none")), "NotFoundError")
-    fails(lambda: load(spark, path, topicfilters="x"), "option 'topicfilters' is unknown")
+    read = spark.read.format(source)
+    fails(lambda: read.load(), "option path is missing")
+    fails(lambda: load(spark, str(tmp_path / "none"), source=source), "NotFoundError")
     fails(
-        lambda: spark.read.format("topicdb").schema("topic string").load(path), "leave out .schema"
+        lambda: load(spark, path, source=source, topicfilters="x"),
+        "option 'topicfilters' is unknown",
     )
+    fails(lambda: read.schema("topic string").load(path), "leave out .schema")
 
 
 def test_the_documentation_has_the_table() -> None:

@@ -1,0 +1,139 @@
+// Scans of slices: batches whose memory Java reads by address.
+#include <memory>
+#include <utility>
+
+#include "convert.h"
+#include "guard.h"
+#include "native.h"
+#include "topicdb/arrow.h"
+#include "topicdb/database.h"
+#include "topicdb/envelope.h"
+#include "topicdb/scan.h"
+
+namespace topicdb::java {
+
+namespace {
+
+constexpr std::size_t kSliceNumbers = 9;  // Slice.NUMBERS
+// What Java wants of a batch besides topics and times: the numbers of SliceScan.
+constexpr jint kValues = 1;
+constexpr jint kSerials = 2;
+constexpr jint kProperties = 4;
+constexpr std::int64_t kBuffersMax = 3;
+
+// A batch that is lent to Java: the columns, and the messages that the serials point into. Java
+// owns it by its handle.
+class LentBatch {
+ public:
+  LentBatch(std::shared_ptr<const Batch> stored, jint wanted) : stored_(std::move(stored)) {
+    const bool with_properties = (wanted & kProperties) != 0;
+    const bool with_values = with_properties || (wanted & kValues) != 0;
+    // Values that nobody looks at may stay as they are stored.
+    ExportBatch(with_values ? PayloadsOf(stored_) : stored_, with_properties ? stored_ : nullptr,
+                &columns_);
+  }
+  ~LentBatch() { columns_.release(&columns_); }
+  LentBatch(const LentBatch&) = delete;
+  LentBatch& operator=(const LentBatch&) = delete;
+
+  // Returns the numbers that Batch.java explains.
+  std::vector<jlong> Describe() const {
+    const void* const serials = stored_->keeps_serials() ? stored_->serials().data() : nullptr;
+    std::vector<jlong> numbers = {static_cast<jlong>(stored_->size()),
+                                  static_cast<jlong>(stored_->bytes()), HandleOf(serials)};
+    for (std::int64_t i = 0; i < columns_.n_children; ++i) {
+      DescribeColumn(*columns_.children[i], &numbers);
+    }
+    return numbers;
+  }
+
+ private:
+  static void DescribeColumn(const ArrowArray& column, std::vector<jlong>* numbers) {
+    numbers->push_back(column.length);
+    numbers->push_back(column.null_count);
+    for (std::int64_t i = 0; i < kBuffersMax; ++i) {
+      numbers->push_back(i < column.n_buffers ? HandleOf(column.buffers[i]) : 0);
+    }
+    numbers->push_back(column.n_children);
+    for (std::int64_t i = 0; i < column.n_children; ++i) {
+      DescribeColumn(*column.children[i], numbers);
+    }
+  }
+
+  const std::shared_ptr<const Batch> stored_;
+  ArrowArray columns_{};
+};
+
+std::vector<Slice> SlicesOf(JNIEnv* env, jobjectArray classes, jlongArray numbers) {
+  std::vector<std::string> texts = TextsOf(env, classes);
+  const std::vector<jlong> all = NumbersOf(env, numbers);
+  std::vector<Slice> slices;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const auto number = [&](std::size_t which) { return all.at(i * kSliceNumbers + which); };
+    Slice slice;
+    slice.slab.shard = static_cast<std::uint32_t>(number(0));
+    slice.slab.generation = Generation{static_cast<std::uint32_t>(number(1))};
+    slice.retention_class = std::move(texts[i]);
+    slice.after = Serial{static_cast<std::uint64_t>(number(2))};
+    slice.until = Serial{static_cast<std::uint64_t>(number(3))};
+    slice.range = {OptionalOf(number(4)), OptionalOf(number(5))};
+    slice.messages = static_cast<std::uint64_t>(number(6));
+    slice.bytes = static_cast<std::uint64_t>(number(7));
+    slice.layout = static_cast<LayoutKind>(number(8));
+    slices.push_back(std::move(slice));
+  }
+  return slices;
+}
+
+// Returns a check that asks Java whether the task shall end. The core calls it from the thread that
+// reads, which is the one of `env`.
+InterruptCheck InterruptsOf(JNIEnv* env, jclass native) {
+  jmethodID ask = env->GetStaticMethodID(native, "isInterrupted", "()Z");
+  CheckJava(env);
+  return [env, native, ask] {
+    const bool is_interrupted = env->CallStaticBooleanMethod(native, ask) != 0;
+    return is_interrupted || env->ExceptionCheck() != 0;
+  };
+}
+
+}  // namespace
+
+}  // namespace topicdb::java
+
+using namespace topicdb;        // NOLINT: the functions below must stand outside
+using namespace topicdb::java;  // NOLINT
+
+TOPICDB_NATIVE(jlong, newScan)
+(JNIEnv* env, jclass, jlong database, jobjectArray filters, jobjectArray classes,
+ jlongArray numbers) {
+  return Guarded(env, [&] {
+    const std::vector<Slice> slices = SlicesOf(env, classes, numbers);
+    return HandleOf(
+        Unwrap(ObjectOf<Database>(database).NewScan(FiltersOf(env, filters), slices)).release());
+  });
+}
+
+TOPICDB_NATIVE(jlong, next)
+(JNIEnv* env, jclass native, jlong scan, jint rows_max, jlong bytes_max, jint wanted,
+ jlongArray found) {
+  return Guarded(env, [&]() -> jlong {
+    const PageLimits limits{static_cast<std::size_t>(rows_max), static_cast<std::size_t>(bytes_max),
+                            (wanted & kSerials) != 0};
+    std::shared_ptr<const Batch> batch =
+        Unwrap(ObjectOf<Scan>(scan).Next(limits, InterruptsOf(env, native)));
+    if (batch == nullptr) return 0;
+    auto lent = std::make_unique<LentBatch>(std::move(batch), wanted);
+    const std::vector<jlong> numbers = lent->Describe();
+    env->SetLongArrayRegion(found, 0, static_cast<jsize>(numbers.size()), numbers.data());
+    CheckJava(env);
+    return HandleOf(lent.release());
+  });
+}
+
+TOPICDB_NATIVE(void, release)(JNIEnv* env, jclass, jlong batch) {
+  Guarded(env, [&] { const std::unique_ptr<LentBatch> ended(&ObjectOf<LentBatch>(batch)); });
+}
+
+TOPICDB_NATIVE(void, endScan)(JNIEnv* env, jclass, jlong scan) {
+  Guarded(env, [&] { const std::unique_ptr<Scan> ended(&ObjectOf<Scan>(scan)); });
+}

@@ -1,0 +1,30 @@
+package io.topicdb.spark;
+
+import io.topicdb.spark.select.Options;
+import io.topicdb.spark.select.Selection;
+import java.io.Serializable;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * What one read takes. Immutable; goes from the driver to the tasks.
+ *
+ * @param columns those that the query needs, in the order that it wants
+ * @param limit the most messages of a task
+ */
+record Query(Options options, Selection selection, StructType columns, int limit)
+    implements Serializable {
+  static final int NO_LIMIT = Integer.MAX_VALUE;
+
+  boolean wants(String column) {
+    return columns.getFieldIndex(column).isDefined();
+  }
+
+  boolean wantsProperties() {
+    for (String name : columns.fieldNames()) {
+      if (Columns.isProperty(name)) {
+        return true;
+      }
+    }
+    return false;
+  }
+}

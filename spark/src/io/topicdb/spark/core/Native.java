@@ -1,0 +1,64 @@
+package io.topicdb.spark.core;
+
+import org.apache.spark.TaskContext;
+
+/**
+ * The functions of bindings_java, as they are. Only the classes of this folder call them: they own
+ * the handles. Handles are addresses, and a handle is closed exactly once. Texts are UTF-8. Every
+ * function throws TopicDbException.
+ */
+final class Native {
+  static {
+    NativeLibrary.load();
+  }
+
+  private Native() {}
+
+  static native byte[] version();
+
+  static native void checkFilter(byte[] filter);
+
+  static native void checkTopic(byte[] topic);
+
+  /** Opens a database for reading: this shard of it, or all shards for -1. Returns a handle. */
+  static native long open(byte[] path, int shard);
+
+  static native void close(long database);
+
+  /** Returns retention classes (byte[][]), and shard and generation of each slab (long[]). */
+  static native Object[] slabs(long database);
+
+  /**
+   * Returns retention classes (byte[][]) and the numbers of slices (long[], in the order of {@link
+   * Slice#NUMBERS}).
+   *
+   * @param filters null stands for every topic
+   * @param range start and end, {@link Slice#ABSENT} for none
+   * @param after shards and serials by turns
+   * @param until the same
+   */
+  static native Object[] slices(
+      long database, byte[][] filters, long[] range, long[] after, long[] until, long bytesMax);
+
+  /** Begins a scan of slices, which are given as {@link #slices} returns them. Returns a handle. */
+  static native long newScan(long database, byte[][] filters, byte[][] classes, long[] numbers);
+
+  /**
+   * Reads the next batch, and returns a handle that keeps its memory, or 0 at the end.
+   *
+   * @param wanted the sum of the numbers of what is wanted, see {@link SliceScan}
+   * @param found gets the number of rows, the bytes of topics and values, the address of the
+   *     serials, and then six numbers for each column and its children: see {@link Batch}
+   */
+  static native long next(long scan, int rowsMax, long bytesMax, int wanted, long[] found);
+
+  static native void release(long batch);
+
+  static native void endScan(long scan);
+
+  /** Returns whether the task of this thread shall end. Native code calls it now and then. */
+  static boolean isInterrupted() {
+    TaskContext task = TaskContext.get();
+    return Thread.currentThread().isInterrupted() || (task != null && task.isInterrupted());
+  }
+}

@@ -1,0 +1,69 @@
+package io.topicdb.spark.select;
+
+import java.io.Serializable;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * The options of a batch read. Immutable; goes from the driver to the tasks.
+ *
+ * @param path the directory of the database
+ * @param filters null stands for every topic
+ * @param start µs since 1970, or null
+ * @param end µs since 1970, or null
+ * @param after by shard: only later commits
+ * @param until by shard: only commits up to this one
+ * @param tasksMin about the least number of tasks
+ * @param isPushingDown whether predicates limit what is read
+ */
+public record Options(
+    String path,
+    List<String> filters,
+    Long start,
+    Long end,
+    Map<Integer, Long> after,
+    Map<Integer, Long> until,
+    long tasksMin,
+    boolean failsOnDataLoss,
+    boolean isPushingDown)
+    implements Serializable {
+  static final String EARLIEST = "earliest";
+  static final String LATEST = "latest";
+
+  /** Parses the options of a batch read. Throws IllegalArgumentException, which names the option. */
+  @SuppressWarnings("unchecked")
+  public static Options ofBatch(Map<String, String> given) {
+    Map<String, Object> values = OptionTable.OPTIONS.parse(given, "batch");
+    Object after = values.getOrDefault("startingOffsets", EARLIEST);
+    Object until = values.getOrDefault("endingOffsets", LATEST);
+    if (after.equals(LATEST) || until.equals(EARLIEST)) {
+      String name = after.equals(LATEST) ? "startingOffsets" : "endingOffsets";
+      throw new IllegalArgumentException(
+          "option " + name + ": a batch read from there has no messages");
+    }
+    return new Options(
+        (String) values.get("path"),
+        (List<String>) values.get("topicFilter"),
+        (Long) values.get("startingTimestamp"),
+        (Long) values.get("endingTimestamp"),
+        after.equals(EARLIEST) ? Map.of() : (Map<Integer, Long>) after,
+        until.equals(LATEST) ? Map.of() : (Map<Integer, Long>) until,
+        (Long) values.getOrDefault("minPartitions", 1L),
+        (Boolean) values.getOrDefault("failOnDataLoss", true),
+        (Boolean) values.getOrDefault("pushdown", true));
+  }
+
+  /** Returns the topics and times that the options ask for. */
+  public Selection selection() {
+    return new Selection(filters, start, end);
+  }
+
+  /** Returns whether a flag is given and true. Checks nothing else; {@link #ofBatch} does later. */
+  public static boolean isTrue(Map<String, String> given, String name) {
+    return given.entrySet().stream()
+        .anyMatch(
+            one ->
+                one.getKey().equalsIgnoreCase(name)
+                    && one.getValue().strip().equalsIgnoreCase("true"));
+  }
+}
