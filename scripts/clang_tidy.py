@@ -20,7 +20,12 @@ from includes import ROOT, included_names, text_of
 
 STAMPS = ROOT / "build" / "clang-tidy"
 CLANG_TIDY = Path(sys.executable).parent / "clang-tidy"
-INCLUDE_ROOTS = [ROOT / "cpp" / "include", ROOT / "cpp" / "src", ROOT / "bindings"]
+INCLUDE_ROOTS = [
+    ROOT / "cpp" / "include",
+    ROOT / "cpp" / "src",
+    ROOT / "bindings",
+    ROOT / "bindings_java",
+]
 CONFIGURATION = [ROOT / ".clang-tidy", ROOT / "pyproject.toml"]  # the latter has its version
 CHATTER = re.compile(r"^(\d+ warnings? (treated|generated)|Suppressed|Use -header-filter)")
 

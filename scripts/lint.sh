@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$topicdb_root"
 
 bin=$PWD/.venv/bin
-mapfile -t cpp_files < <(find cpp bindings tests bench \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) | sort)
+mapfile -t cpp_files < <(find cpp bindings bindings_java tests bench \( -name '*.c' -o -name '*.cc' -o -name '*.h' \) | sort)
 python_trees=(python bench examples tests scripts)
 
 if [ "${1:-}" = --fix ]; then
@@ -21,7 +21,7 @@ clang_tidy() {
   local commands
   commands=$(find build -maxdepth 2 -path 'build/cp*/compile_commands.json' -printf '%T@ %p\n' |
     sort -n | tail -n 1 | cut -d' ' -f2)
-  printf '%s\n' "${cpp_files[@]}" | grep -E '^(cpp/src|bindings)/.*\.cc$' |
+  printf '%s\n' "${cpp_files[@]}" | grep -E '^(cpp/src|bindings|bindings_java)/.*\.cc$' |
     xargs "$bin/python" scripts/clang_tidy.py "$(dirname "$commands")"
 }
 

@@ -13,7 +13,7 @@ build_extension() {
   rm -rf "$site"
   .venv/bin/python -m pip install --no-deps --no-build-isolation --target "$site" . \
     -Cbuild-dir=build/asan-wheel -Ccmake.build-type=Debug -Cinstall.strip=false \
-    -Ccmake.define.CMAKE_CXX_FLAGS="$flags"
+    -Ccmake.define.CMAKE_CXX_FLAGS="$flags" -Ccmake.define.TOPICDB_BUILD_SPARK=OFF
   echo "$sources" >"$stamp"
 }
 

@@ -13,7 +13,7 @@ kind=wheel
 if [ "$1" = --editable ]; then kind=editable; shift; fi
 group=$1 extras=${2:-}
 venv=.venv
-inputs=(CMakeLists.txt cmake cpp/CMakeLists.txt cpp/include cpp/src bindings python pyproject.toml README.md LICENSE licenses)
+inputs=(CMakeLists.txt cmake cpp/CMakeLists.txt cpp/include cpp/src bindings bindings_java spark python pyproject.toml README.md LICENSE licenses)
 [ "$kind" = wheel ] || inputs=(pyproject.toml) # an editable package builds the rest on import
 editable=(-Cbuild-dir=build/editable -Ceditable.rebuild=true -Ceditable.verbose=false)
 
@@ -31,8 +31,9 @@ pip() { topicdb_logged build/logs/pip.log "$venv/bin/python" -m pip "$@"; }
 # Prints a hash that identifies the installed package: its RECORD has a hash of each file.
 installed() { cat "$venv"/lib/python3*/site-packages/topicdb-*.dist-info/RECORD 2>/dev/null | sha256sum; }
 
+# The wheel has the Spark connector if the Python that builds it has PySpark, with Spark's JARs.
 build_wheel() {
-  pip install --group build
+  pip install --group build --group connector
   topicdb_build_environment
   rm -rf build/wheel
   topicdb_logged build/logs/wheel.log "$venv/bin/python" -m pip wheel --no-deps --no-build-isolation \
@@ -45,7 +46,7 @@ install_wheel() {
 }
 
 install_editable() {
-  pip install --group build
+  pip install --group build --group connector
   topicdb_build_environment
   pip install --no-deps --no-build-isolation "${editable[@]}" --editable .
 }

@@ -25,8 +25,9 @@ raise SystemExit(not os.path.exists(header))' 2>/dev/null && return
   printf '%s\n' "$version-venv" "$version-dev"
 }
 
+# A JDK: Spark needs its JVM, and the Spark connector its compiler.
 java_packages() {
-  command -v java >/dev/null || [ -x "${JAVA_HOME:-/nonexistent}/bin/java" ] || echo default-jre-headless
+  command -v javac >/dev/null || [ -x "${JAVA_HOME:-/nonexistent}/bin/javac" ] || echo default-jdk-headless
 }
 
 missing() {

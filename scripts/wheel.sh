@@ -17,13 +17,16 @@ build_sdist() {
 }
 
 build_wheel() {
+  local jars
+  jars=$(.venv/bin/python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__) + "/jars")')
   local -x CCACHE_BASEDIR=$PWD/$work/source # ccache recognises files that were compiled for .venv
-  .venv/bin/python -m pip wheel --no-deps --wheel-dir "$work" "$work/source"
+  .venv/bin/python -m pip wheel --no-deps --wheel-dir "$work" "$work/source" \
+    -Ccmake.define.TOPICDB_SPARK_JARS="$jars" # its environment has no PySpark
   PATH=$PWD/.venv/bin:$PATH auditwheel repair --wheel-dir dist "$work"/topicdb-*.whl
 }
 
 scripts/setup.sh wheel
-sources=$(topicdb_hash CMakeLists.txt cmake cpp bindings python pyproject.toml README.md LICENSE licenses \
+sources=$(topicdb_hash CMakeLists.txt cmake cpp bindings bindings_java spark python pyproject.toml README.md LICENSE licenses \
   scripts/wheel.sh tests/python/project/test_wheel.py)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$sources" ] || [ ! -e dist ]; then
   topicdb_build_environment
