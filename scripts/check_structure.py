@@ -93,7 +93,12 @@ SOURCE_TREES = ["bindings", "bindings_java", "cpp/include", "cpp/src", "python",
 SUFFIXES = {".cc", ".h", ".java", ".py", ".pyi"}
 # The packages of the Spark connector, the lowest first: each may import those before it.
 JAVA = ROOT / "spark" / "src"
-JAVA_PACKAGES = ["io.topicdb.spark.core", "io.topicdb.spark.select", "io.topicdb.spark"]
+JAVA_PACKAGES = [
+    "io.topicdb.spark.core",
+    "io.topicdb.spark.select",
+    "io.topicdb.spark.write",
+    "io.topicdb.spark",
+]
 JAVA_LIBRARIES = ("java.", "org.apache.spark")
 
 

@@ -93,14 +93,16 @@ def test_a_stream_needs_a_log_of_what_is_to_come(path: str) -> None:
         assert read(source, source.partitions(source.initialOffset(), end)) == [b"1"]
 
 
-def test_what_is_written_goes_by_the_generations(spark: SparkSession, path: str) -> None:
+def test_what_is_written_goes_by_the_generations(
+    spark: SparkSession, path: str, source: str
+) -> None:
     register(spark)
     with topicdb.open(path) as db:
         db.set_retention({"s/#": topicdb.Retention(layout="skipstream"), "#": None})
     time = datetime(2026, 1, 31, tzinfo=timezone.utc)
     rows = [(f"{kind}/1", time, b"%d" % i) for kind in "sm" for i in range(3)]
     frame = spark.createDataFrame(rows, "topic string, timestamp timestamp, value binary")
-    frame.coalesce(1).write.format("topicdb").mode("append").save(path)
+    frame.coalesce(1).write.format(source).mode("append").save(path)
     with topicdb.open(path, mode="r") as db:
         assert [m.value for m in db.scan("m/1")] == [b"0", b"1", b"2"]
         assert len(db.scan("s/1").to_list()) == 1

@@ -14,8 +14,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class TopicDbProvider implements TableProvider, DataSourceRegister {
   /**
-   * The name {@code topicdb} belongs to the source in Python as long as that does more: streams and
-   * writes.
+   * The name {@code topicdb} belongs to the source in Python as long as that does more:
+   * streams of reads.
    */
   static final String NAME = "topicdb-native";
 
@@ -38,8 +38,6 @@ public final class TopicDbProvider implements TableProvider, DataSourceRegister 
   @Override
   public Table getTable(StructType schema, Transform[] partitions, Map<String, String> options) {
     Versions.check();
-    StructType columns = Columns.of(options);
-    Columns.check(schema, columns);
-    return new TopicDbTable(columns);
+    return new TopicDbTable(schema, Columns.of(options), Map.of());
   }
 }

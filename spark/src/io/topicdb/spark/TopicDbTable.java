@@ -1,19 +1,42 @@
 package io.topicdb.spark;
 
 import io.topicdb.spark.select.Options;
+import io.topicdb.spark.select.WriteOptions;
+import io.topicdb.spark.write.JobWriteBuilder;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A database in a query. Spark makes one for each use of the format. Immutable. */
-final class TopicDbTable implements SupportsRead {
+final class TopicDbTable implements SupportsRead, SupportsWrite {
+  private static final Set<TableCapability> CAPABILITIES =
+      Set.of(
+          TableCapability.BATCH_READ,
+          TableCapability.BATCH_WRITE,
+          TableCapability.STREAMING_WRITE,
+          TableCapability.TRUNCATE, // so that it can say itself that it does not overwrite
+          TableCapability.ACCEPT_ANY_SCHEMA);
+  private final StructType given;
   private final StructType columns;
+  private final Map<String, String> options;
 
-  TopicDbTable(StructType columns) {
+  /**
+   * @param given the schema that a user gave, or that rows to be written have
+   * @param columns those that a read has
+   * @param options of the table; those of a query come on top of them
+   */
+  TopicDbTable(StructType given, StructType columns, Map<String, String> options) {
+    this.given = given;
     this.columns = columns;
+    this.options = options;
   }
 
   @Override
@@ -29,11 +52,26 @@ final class TopicDbTable implements SupportsRead {
 
   @Override
   public Set<TableCapability> capabilities() {
-    return Set.of(TableCapability.BATCH_READ);
+    return CAPABILITIES;
   }
 
   @Override
-  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new TopicDbScanBuilder(Options.ofBatch(options.asCaseSensitiveMap()), columns);
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap more) {
+    Columns.check(given, columns);
+    return new TopicDbScanBuilder(Options.ofBatch(with(more)), columns);
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new JobWriteBuilder(
+        WriteOptions.of(with(info.options())), info.schema(), info.queryId());
+  }
+
+  /** Returns the options of the table and of a query. The case of names does not matter. */
+  private Map<String, String> with(CaseInsensitiveStringMap more) {
+    Map<String, String> all = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+    all.putAll(options);
+    all.putAll(more.asCaseSensitiveMap());
+    return all;
   }
 }

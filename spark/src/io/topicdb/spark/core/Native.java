@@ -56,6 +56,36 @@ final class Native {
 
   static native void endScan(long scan);
 
+  /** Returns whether a database shards by key. */
+  static native boolean shardsByKey(byte[] path);
+
+  /** Begins to stage messages of a job. Returns a handle. */
+  static native long stage(byte[] path, byte[] job, boolean dropsMalformed);
+
+  /**
+   * Stages rows: of the columns topic, timestamp, value and key, three addresses each. They are
+   * those of validity bits, of offsets (or of the timestamps), and of bytes; a column whose second
+   * one is 0 is not there.
+   */
+  static native void append(long stage, int rows, long[] addresses);
+
+  /** Returns the name of the staged file. {@code counts} gets messages, bytes and malformed ones. */
+  static native byte[] finish(long stage, long[] counts);
+
+  static native void endStage(long stage);
+
+  /** Commits a job, and returns the shards that are open elsewhere and have still to apply it. */
+  static native long[] commitJob(
+      byte[] path,
+      byte[] job,
+      byte[][] files,
+      byte[] sequence,
+      long number,
+      long malformed,
+      long timeoutUs);
+
+  static native void abortJob(byte[] path, byte[] job);
+
   /** Returns whether the task of this thread shall end. Native code calls it now and then. */
   static boolean isInterrupted() {
     TaskContext task = TaskContext.get();
