@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from spark_places import places
 from spark_settings import PATIENCE, be_patient
 
 import topicdb
@@ -50,6 +51,12 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")  # failing tasks are part of the tests
     yield session
     session.stop()
+
+
+@pytest.fixture(params=["local", "remote"])
+def place(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lets the reads of a test go over the directory, and once more over a server."""
+    yield from places(request.param)
 
 
 @pytest.fixture

@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from spark_places import arguments_of, both, options_of
 from spark_queries import run_to_end
 
 import topicdb
 import topicdb.spark
+from topicdb.frames.selection import Selection
 from topicdb.replay import Envelope
 from topicdb.spark import options
-from topicdb.spark.batch import BatchReader
+from topicdb.spark.batch import BatchReader, plan
 
 ROOT = Path(__file__).resolve().parents[3]
 CONF = "spark.sql.python.filterPushdown.enabled"
@@ -66,7 +68,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def load(spark: SparkSession, path: str, **given: object) -> DataFrame:
-    return spark.read.format("topicdb").options(**given).load(path)  # type: ignore[arg-type]
+    options: dict[str, Any] = {**options_of(path), **given}
+    return spark.read.format("topicdb").options(**options).load()
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
@@ -74,12 +77,14 @@ def rows_of(frame: DataFrame) -> list[Row]:
     return sorted((row.topic, row.t, bytes(row.value)) for row in found)
 
 
+@both
 def test_all_messages_with_their_types(spark: SparkSession, filled: str) -> None:
     frame = load(spark, filled)
     assert frame.dtypes == [("topic", "string"), ("timestamp", "timestamp"), ("value", "binary")]
     assert rows_of(frame) == sorted(messages())
 
 
+@both
 def test_properties_are_columns_on_request(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "db")
     envelope = Envelope(
@@ -106,7 +111,7 @@ def test_properties_are_columns_on_request(spark: SparkSession, tmp_path: Path) 
     assert all(two[name] is None for name in topicdb.Properties._fields)
     units = full.where("exists(user_properties, p -> p.value = 'C') AND qos IS NOT NULL")
     assert units.count() == 1
-    found = topicdb.spark.read_dataframe(spark, path, properties=True)
+    found = topicdb.spark.read_dataframe(spark, **arguments_of(path), properties=True)
     assert found.where("content_type = 'text/plain'").count() == 1
 
 
@@ -141,6 +146,7 @@ CASES: list[tuple[str, Callable[[str, int], bool]]] = [
 RUNS = [(True, *case) for case in CASES] + [(False, *case) for case in CASES[1::5]]
 
 
+@both
 @pytest.mark.parametrize(("pushdown", "where", "wanted"), RUNS, indirect=["pushdown"])
 def test_predicates(
     spark: SparkSession,
@@ -153,9 +159,10 @@ def test_predicates(
     assert found == sorted(row for row in messages() if wanted(row[0], row[1]))
 
 
+@both
 def test_predicates_choose_what_is_read(spark: SparkSession, path: str) -> None:
     fill(path)
-    one = options.batch_options({"path": path})
+    one = options.batch_options(options_of(path))
     reader = BatchReader(one)
     from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
 
@@ -168,6 +175,7 @@ def test_predicates_choose_what_is_read(spark: SparkSession, path: str) -> None:
     assert plan.count() == 100
 
 
+@both
 def test_options_choose_what_is_read(spark: SparkSession, filled: str) -> None:
     both = load(spark, filled, topicFilter='["site/#", "+/1/+", "$SYS/#"]', startingTimestamp="0")
     assert rows_of(both) == sorted(r for r in messages() if r[0][:4] in ("site", "$SYS"))
@@ -182,6 +190,7 @@ def test_options_choose_what_is_read(spark: SparkSession, filled: str) -> None:
     assert sorted(first + second) == sorted(messages())
 
 
+@both
 def test_shards_and_serials_if_asked_for(spark: SparkSession, path: str, tmp_path: Path) -> None:
     wanted = set()
     with topicdb.open(path) as db:
@@ -198,10 +207,10 @@ def test_shards_and_serials_if_asked_for(spark: SparkSession, path: str, tmp_pat
     last = max(serial for *_, serial in wanted)
     assert frame.where(f"serial = {last} AND topic LIKE 'm/%'").count() > 0
     stream = spark.readStream.format("topicdb").options(
-        startingOffsets="earliest", includeMetadata="true"
+        **options_of(path), startingOffsets="earliest", includeMetadata="true"
     )
     writer = (
-        stream.load(path)
+        stream.load()
         .writeStream.format("parquet")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
@@ -211,6 +220,7 @@ def test_shards_and_serials_if_asked_for(spark: SparkSession, path: str, tmp_pat
     assert {(r[0], bytes(r[1]), *r[2:]) for r in streamed.collect()} == wanted
 
 
+@both
 def test_one_stream_gives_several_tasks(spark: SparkSession, path: str) -> None:
     with topicdb.open(path) as db:
         db.append([("one/topic", i, bytes(50)) for i in range(20_000)])
@@ -237,6 +247,7 @@ def test_planning_many_slabs(tmp_path: Path) -> None:
             assert count <= len(found) <= 2 * count
 
 
+@both
 def test_nothing_to_read(spark: SparkSession, path: str, pushdown: bool) -> None:
     assert load(spark, path).count() == 0  # an empty database
     fill(path)
@@ -245,11 +256,12 @@ def test_nothing_to_read(spark: SparkSession, path: str, pushdown: bool) -> None
     assert load(spark, path).where("topic = 'no'").count() == 0
 
 
+@both
 def test_both_layouts_and_late_commits(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "state.db")
     with topicdb.open(path, layout="skipstream") as db:
         db.append([(f"m/{i}/cpu", i, b"1") for i in range(500)])
-        reader = BatchReader(options.batch_options({"path": path}))
+        reader = BatchReader(options.batch_options(options_of(path)))
         partitions = pickle.loads(pickle.dumps(reader.partitions()))
         db.append([(f"m/{i}/cpu", i + 1_000, b"2") for i in range(500)])
         found = [row for p in partitions for batch in reader.read(p) for row in batch.to_pylist()]
@@ -258,6 +270,7 @@ def test_both_layouts_and_late_commits(spark: SparkSession, tmp_path: Path) -> N
     assert load(spark, path).count() == 1_000
 
 
+@both
 def test_a_job_sees_one_moment_beside_a_writer(spark: SparkSession, path: str) -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITE, path], stdout=subprocess.PIPE, text=True
@@ -283,15 +296,17 @@ def test_a_job_sees_one_moment_beside_a_writer(spark: SparkSession, path: str) -
         writer.communicate()
 
 
+@both
 def test_a_dropped_generation_is_an_error_or_skipped(path: str) -> None:
     fill(path)
     for fails in (True, False):
-        given = {"path": path, "failondataloss": str(fails)}
+        given = {**options_of(path), "failondataloss": str(fails)}
         reader = BatchReader(options.batch_options(given))
         partitions = reader.partitions()
         with topicdb.open(path) as db:
             gone = next(slab for slab in db.slabs() if slab.messages and slab.shard == 1)
             db.drop_slab(gone)
+        plan(reader._options, Selection())  # as another query does: a server looks again
         slices = [s for p in partitions for s in p.slices]  # type: ignore[attr-defined]
         lost = sum(s.messages for s in slices if s[:3] == (1, "#", gone.generation))
         assert lost > 0
@@ -323,7 +338,9 @@ def test_a_dropped_generation_is_an_error_or_skipped(path: str) -> None:
         ({"minPartitions": "0"}, "option minPartitions='0': expected a whole number"),
         ({"failOnDataLoss": "maybe"}, "option failOnDataLoss='maybe': expected true or false"),
         ({"includeMetadata": "1"}, "option includeMetadata='1': expected true or false"),
-        ({"remote": "x"}, "option remote='x': not yet"),
+        ({"remote": "grpc://h"}, "options path and remote: give one of them, not both"),
+        ({"token": "t"}, "option token goes with remote"),
+        ({"insecure": "true"}, "option insecure goes with remote"),
     ],
     ids=str,
 )
