@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from spark_places import places
 from spark_settings import PATIENCE, be_patient
 
 import topicdb
@@ -54,13 +55,14 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture(params=["topicdb", "topicdb-native"])
-def source(request: pytest.FixtureRequest, spark: SparkSession) -> str:
-    """The format of a read: that in Python, and that in Java."""
-    name: str = request.param
-    if name == "topicdb-native":
+@pytest.fixture(params=["python-local", "python-remote", "java-local"])
+def source(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """The format of a read: that in Python, over the directory and a server, and that in Java."""
+    kind, place = request.param.split("-")
+    if kind == "java":
         add_native(spark)
-    return name
+    for _ in places(place):
+        yield "topicdb-native" if kind == "java" else "topicdb"
 
 
 @pytest.fixture
@@ -77,6 +79,12 @@ def add_native(spark: SparkSession) -> None:
     except topicdb.NotFoundError as error:
         pytest.skip(str(error))
     connector.add(spark)
+
+
+@pytest.fixture(params=["local", "remote"])
+def place(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lets the reads of a test go over the directory, and once more over a server."""
+    yield from places(request.param)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from keys import values_by_shard
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from spark_places import options_of
 from spark_queries import run_to_end
 
 import topicdb
@@ -64,9 +65,11 @@ def stored(path: str) -> dict[int, list[bytes]]:
         return values_by_shard(database)
 
 
+@both
 @pytest.mark.parametrize("kind", ["string", "binary"])
 def test_a_batch_has_a_column_of_keys(spark: SparkSession, path: str, kind: str) -> None:
-    messages(spark, kind).repartition(5).write.format("topicdb").mode("append").save(path)
+    frame = messages(spark, kind).repartition(5)
+    frame.write.format("topicdb").mode("append").options(**options_of(path)).save()
     assert stored(path) == expected()
 
 
@@ -99,11 +102,12 @@ def test_rows_of_an_rdd_have_keys(spark: SparkSession, path: str) -> None:
 
 def test_a_read_of_one_topic_visits_all_shards(spark: SparkSession, path: str, source: str) -> None:
     messages(spark).write.format("topicdb").mode("append").save(path)
-    read = spark.read.format(source).option("includeMetadata", "true").load(path)
+    given = options_of(path)
+    read = spark.read.format(source).options(**given, includeMetadata="true").load()
     found = read.where("topic = 'm/h7/cpu'").collect()
     assert len(found) == ROWS // 20
     assert {row.shard for row in found} == set(range(SHARDS))
-    option = spark.read.format(source).option("topicFilter", "m/h7/cpu").load(path)
+    option = spark.read.format(source).options(**given, topicFilter="m/h7/cpu").load()
     assert option.count() == ROWS // 20
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from spark_places import both, options_of
 from spark_queries import run_to_end
 
 import topicdb
@@ -44,7 +45,8 @@ def frame(spark: SparkSession, rows: list[Row], schema: str = SCHEMA) -> DataFra
 
 
 def save(dataframe: DataFrame, path: str, **options: str) -> None:
-    dataframe.write.format("topicdb").mode("append").options(**options).save(path)
+    given = {**options_of(path), **options}
+    dataframe.write.format("topicdb").mode("append").options(**given).save()
 
 
 def stored(path: str) -> list[tuple[str, int, bytes]]:
@@ -63,6 +65,7 @@ def leftovers(path: str) -> list[str]:
 
 
 class TestBatch:
+    @both
     def test_what_is_saved_is_stored(self, spark: SparkSession, path: str) -> None:
         rows: list[Row] = [
             (f"m/h{i % 9}/cpu", moment((i * 37) % 500), b"%d" % i) for i in range(1_000)
@@ -76,6 +79,7 @@ class TestBatch:
         save(more.filter("topic = 'm/h3/cpu'"), path)
         assert len(stored(path)) == 1_000 + sum(1 for row in rows if row[0] == "m/h3/cpu")
 
+    @both
     def test_other_types_and_times_that_are_not_given(self, spark: SparkSession, path: str) -> None:
         save(frame(spark, [("a", 5, "x")], "topic string, timestamp bigint, value string"), path)
         save(spark.createDataFrame([("b", b"y")], "topic string, value binary"), path)
@@ -85,12 +89,14 @@ class TestBatch:
         assert [row[0] for row in found] == ["a", "b", "c", "c"]
         assert min(found[1][1], found[3][1]) > us(0)
 
+    @both
     def test_nothing(self, spark: SparkSession, path: str) -> None:
         save(frame(spark, []), path)
         save(spark.createDataFrame(spark.sparkContext.emptyRDD(), SCHEMA), path)
         save(frame(spark, [("a", moment(1), b"")]).repartition(3), path)
         assert stored(path) == [("a", us(1), b"")]
 
+    @both
     def test_a_job_that_fails_leaves_nothing(self, spark: SparkSession, path: str) -> None:
         def fails_in_one(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -110,6 +116,7 @@ class TestBatch:
         assert stored(path) == []
         assert leftovers(path) == []
 
+    @both
     def test_the_process_that_has_the_database_open_applies_it(
         self, spark: SparkSession, path: str
     ) -> None:
@@ -148,6 +155,7 @@ class TestBadInput:
             good.write.format("topicdb").mode("overwrite").save(path)
         assert stored(path) == []
 
+    @both
     def test_rows(self, spark: SparkSession, path: str) -> None:
         rows: list[Row] = [(f"m/{i}", moment(i), b"v") for i in range(20)]
         bad = frame(spark, [*rows, ("m/+", moment(1), b"v")]).coalesce(1)
@@ -156,6 +164,7 @@ class TestBadInput:
         self.refuses("partition 0.*row 1", nulls, path)
         assert stored(path) == [] and leftovers(path) == []
 
+    @both
     def test_rows_that_are_left_out_are_counted(self, spark: SparkSession, path: str) -> None:
         rows: list[Any] = [
             ("ok", moment(1), b"x"),
@@ -200,10 +209,12 @@ def run_query(spark: SparkSession, source: Source, path: str, checkpoint: Path) 
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
     )
-    return str(run_to_end(lambda: writer.start(path)).id)
+    writer = writer.options(**options_of(path))
+    return str(run_to_end(writer.start).id)
 
 
 class TestStream:
+    @both
     def test_every_batch_once_over_restarts(
         self, spark: SparkSession, path: str, tmp_path: Path
     ) -> None:
@@ -217,6 +228,7 @@ class TestStream:
         assert {(job.sequence, job.number) for job in applied(path)} == {(query, 4)}
         assert leftovers(path) == []
 
+    @both
     def test_a_batch_that_spark_repeats_is_stored_once(
         self, spark: SparkSession, path: str, tmp_path: Path
     ) -> None:
@@ -235,6 +247,7 @@ class TestStream:
             run_query(spark, source, path, checkpoint)
             assert Counter(stored(path)) == Counter(source.rows)
 
+    @both
     def test_a_query_that_fails_can_go_on(
         self, spark: SparkSession, path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
