@@ -9,7 +9,7 @@ import pytest
 from keys import values_by_shard
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from spark_places import options_of
+from spark_places import both, options_of
 from spark_queries import run_to_end
 
 import topicdb
