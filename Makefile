@@ -99,6 +99,10 @@ bench-arrival: ## measure reading by order of arrival: backfills, late data, clo
 bench-fresh: ## measure reading right after appending, while the sealer is at work; and rocksdict
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/fresh_bench.py $(ARGS)
 
+.PHONY: bench-pages
+bench-pages: ## measure scans with and without values
+	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/pages_bench.py $(ARGS)
+
 .PHONY: bench-subscribe
 bench-subscribe: ## measure subscriptions: fan-out, latency, catching up
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/subscription_bench.py $(ARGS)

@@ -138,10 +138,12 @@ ScanOrder ParseScanOrder(const std::string& order) {
 
 py::object NewScan(const Database& self, const FilterOrFilters& filter, OptionalTime start,
                    OptionalTime end, const std::string& order,
-                   std::optional<std::vector<Stream>> streams) {
+                   std::optional<std::vector<Stream>> streams, const ColumnNames& names) {
   const std::vector<Filter> parsed = ParseAny(filter);
-  const ScanOptions options{{start, end}, ParseScanOrder(order), std::move(streams)};
-  return WrapScan(Unwrap(WithoutGil([&] { return self.NewScan(parsed, options); })));
+  const ArrowColumns columns = ParseColumns(names);
+  const ScanOptions options{
+      {start, end}, ParseScanOrder(order), std::move(streams), columns.NeedValues()};
+  return WrapScan(Unwrap(WithoutGil([&] { return self.NewScan(parsed, options); })), columns);
 }
 
 py::object Last(const Database& self, const FilterOrFilters& filter, OptionalTime start,
@@ -278,6 +280,7 @@ void RegisterDatabase(py::module_& module) {
   module.def("read_schema", &ReadSchema, py::arg("path"));
   py::class_<Database> type(module, "Database", "An open database.",
                             py::release_gil_before_calling_cpp_dtor());
+  type.attr("reads_columns") = py::make_tuple("scan", "scan_slices");  // topicdb/engine.py
   type.def_static(
           "open",
           [](const std::string& path, const OpenOptions& options) {
@@ -304,7 +307,7 @@ void RegisterDatabase(py::module_& module) {
            py::arg("durability"))
       .def("begin", &Begin, py::arg("shard"), py::arg("generation"), py::arg("durability"))
       .def("scan", &NewScan, py::arg("filter"), py::arg("start"), py::arg("end"), py::arg("order"),
-           py::arg("streams"))
+           py::arg("streams"), py::arg("columns") = py::none())
       .def("last", &Last, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("streams", &Streams, py::arg("filter"), py::arg("start"), py::arg("end"),
            py::arg("generation_min"))

@@ -234,7 +234,11 @@ class Engine(Protocol):
         streams: Sequence[Stream] | None,
         /,
     ) -> ScanCursor:
-        """Reads the messages that match in ``start`` <= timestamp < ``end``."""
+        """Reads the messages that match in ``start`` <= timestamp < ``end``.
+
+        An engine whose attribute ``reads_columns`` has the name of this method takes the names of
+        columns as one more argument: docs/internals/engines.md.
+        """
 
     def last(self, filter: Filters, start: int | None, end: int | None, /) -> ScanCursor:
         """Reads the newest message of each topic."""
@@ -275,7 +279,7 @@ class Engine(Protocol):
         """Returns slices of about ``bytes_max`` bytes that together hold what matches."""
 
     def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice], /) -> ScanCursor:
-        """Reads the messages of these slices that match."""
+        """Reads the messages of these slices that match; columns are as of ``scan``."""
 
     @served(Right("read", 0))
     def explain(self, filter: Filters, start: int | None, end: int | None, /) -> dict[str, int]:

@@ -255,6 +255,7 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filte
     }
   }
   std::vector<StreamTarget> targets = PlanStreams(moments, filters, options.range, options.streams);
+  for (StreamTarget& target : targets) target.with_values = options.with_values;
   std::unique_ptr<MessageSource> source;
   ScanOrder order = options.order;
   // A layout that reads all streams of a slab at once merges them by time already.

@@ -61,6 +61,7 @@ ReadRequest RequestOf(const StreamTarget& target, const TimeRange& range,
   request.masks = MasksOf(*target.view, *target.slab);
   request.masks.insert(request.masks.end(), target.masks.begin(), target.masks.end());
   request.serial_max = target.serial_max;
+  request.with_values = target.with_values;
   return request;
 }
 

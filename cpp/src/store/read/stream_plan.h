@@ -30,6 +30,7 @@ struct StreamTarget {
   std::vector<Filter> filters;      // at least one; a message must match any of them
   Serial serial_max = kLastSerial;  // later commits are not read
   std::vector<RowMask> masks = {};  // hide messages beside those that the view hides
+  bool with_values = true;          // ReadRequest::with_values
 };
 
 // A shard and the view of it that a read uses. The shard is the first member, so that it outlives

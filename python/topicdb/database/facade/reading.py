@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Literal
 
 from topicdb._core import Iterator, Stream
+from topicdb.arguments.columns import checked_columns
 from topicdb.arguments.filters import Filters, any_of, filter_list
 from topicdb.arguments.forms import Form, form_of
 from topicdb.arguments.times import (
@@ -19,6 +20,7 @@ from topicdb.arguments.times import (
     timeout_us,
 )
 from topicdb.arguments.wrong_types import iterators_of
+from topicdb.cursor.columns import read_columns, reads_columns
 from topicdb.cursor.scan import SLICE_BYTES_MAX, Scan
 from topicdb.cursor.tail import Tail
 from topicdb.database.partial import opened, reading
@@ -49,6 +51,7 @@ class Reading:
         end: TimeLike | None = None,
         order: Literal["stream", "time", "none"] = "stream",
         streams: Sequence[Stream] | None = None,
+        columns: Sequence[str] | None = None,
         properties: bool = False,
         raw: bool = False,
         partial: bool = False,
@@ -70,6 +73,9 @@ class Reading:
                 timestamp, which takes up to twice the time. ``"none"`` gives messages as they are
                 stored, each once. It sorts nothing, so it takes the same time however they overlap.
             streams: reads only these of ``Database.streams``.
+            columns: what Arrow data and frames have of topic, timestamp and value, and of the
+                properties. None: all. Without value and properties, the stored values are not read,
+                which takes less time. Messages and ``Batch.values`` then have empty values.
             properties: gives each message as a ``PropertyMessage``, with the MQTT properties that a
                 bridge has stored. Arrow data then has a column for each property. See
                 docs/concepts/properties.md.
@@ -98,31 +104,34 @@ class Reading:
         wanted = any_of(filter)
         bounds = time_range_us(start, end)
 
-        def read(order: str) -> ScanCursor:
+        def read(order: str, columns: Sequence[str] | None) -> ScanCursor:
+            args = (wanted, *bounds, order, streams)
             return opened(
                 self._core,
-                lambda engine: engine.scan(wanted, *bounds, order, streams),
+                lambda engine: read_columns(engine, "scan", args, columns),
                 partial=partial,
             )
 
         form = form_of(properties=properties, raw=raw)
-        in_order = functools.partial(read, order)
-        any_order = functools.partial(read, "none")
+        chosen = checked_columns(columns, form)
+        in_order = functools.partial(read, order, chosen)
+        counted = functools.partial(read, "none", [] if reads_columns(self._core, "scan") else None)
         asked = call_text(
             "scan",
             filter,
             bounds={"start": bounds[0], "end": bounds[1]},
             order=None if order == "stream" else order,
             streams=streams,
+            columns=chosen,
             properties=properties,
             raw=raw,
             partial=partial,
         )
         missing = self._missing(filter, partial=partial)
         if streams is not None:
-            return Scan(in_order, form, any_order, missing, asked)
+            return Scan(in_order, form, counted, missing, asked, columns=chosen)
         about = functools.partial(self._about, filter, *bounds, partial=partial)
-        return Scan(in_order, form, any_order, missing, asked, about)
+        return Scan(in_order, form, counted, missing, asked, about, columns=chosen)
 
     def _about(self, filter: Filters, start: int | None, end: int | None, *, partial: bool) -> int:
         """Returns about how many messages a scan gives; more than that for a narrow filter."""
@@ -276,6 +285,7 @@ class Reading:
         slices: Sequence[Slice],
         filter: Filters = "#",
         *,
+        columns: Sequence[str] | None = None,
         properties: bool = False,
         raw: bool = False,
     ) -> Scan:
@@ -286,6 +296,7 @@ class Reading:
         Arguments:
             slices: some of those that ``slices`` has made, here or in another process.
             filter: as in ``scan``; the one that ``slices`` had, or a narrower one.
+            columns: as in ``scan``.
             properties: as in ``scan``.
             raw: as in ``scan``.
 
@@ -302,9 +313,18 @@ class Reading:
             2
         """
         form = form_of(properties=properties, raw=raw)
-        asked = call_text("scan_slices", filter, slices=slices, form=_other(form))
-        read = functools.partial(self._core.scan_slices, filter_list(filter), slices)
-        return Scan(read, form, asked=asked, about=lambda: sum(part.messages for part in slices))
+        chosen = checked_columns(columns, form)
+        asked = call_text("scan_slices", filter, slices=slices, columns=chosen, form=_other(form))
+        args = (filter_list(filter), slices)
+        read = functools.partial(read_columns, self._core, "scan_slices", args)
+        return Scan(
+            functools.partial(read, chosen),
+            form,
+            functools.partial(read, [] if reads_columns(self._core, "scan_slices") else None),
+            asked=asked,
+            about=lambda: sum(part.messages for part in slices),
+            columns=chosen,
+        )
 
     def tail(
         self,
