@@ -28,13 +28,13 @@ from support import PATIENCE_S, Child
 import topicdb
 from topicdb import replay
 from topicdb.arguments.filters import covers
-from topicdb.engine import served_methods
 from topicdb.follow.positions import standings
 from topicdb.metrics import Collector
 from topicdb.remote.server import replacing, tokens
 from topicdb.remote.server.access import Access
 from topicdb.remote.wire import decode, encode
 from topicdb.replay.log.opening import names as replay_names
+from topicdb.rights import served_methods
 
 LEVELS = ["a", "b", "", "$x"]
 TOPICS = [

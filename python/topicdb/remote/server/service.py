@@ -16,7 +16,7 @@ import pyarrow as pa
 from topicdb import _core
 from topicdb.cursor.scan import check_batch_limits
 from topicdb.database.database import Database
-from topicdb.engine import ADMIN, Engine, ScanCursor, served_methods
+from topicdb.engine import Engine, ScanCursor
 from topicdb.engines.features import lacks_of, require
 from topicdb.errors import AccessError
 from topicdb.follow import session_state
@@ -38,6 +38,7 @@ from topicdb.remote.server.replays import FAMILIES as REPLAYS
 from topicdb.remote.server.replays import Replays
 from topicdb.remote.server.transactions import TransactionCalls
 from topicdb.remote.wire import PARTIAL, PROTOCOL, arrow_of
+from topicdb.rights import ADMIN, served_methods
 
 WAIT_US_MAX = 500_000
 """A call waits at most this long, so that it does not hold up a shutdown or a client's Ctrl-C."""
