@@ -34,7 +34,7 @@ from topicdb.results import (
     TrimCount,
 )
 from topicdb.rights import ADMIN, ANYBODY, Right, served
-from topicdb.types import CommitKnown, Keys, Page, Receipt, Slice
+from topicdb.types import CommitKnown, Keys, MessageGroup, Page, Receipt, Slice
 
 __all__ = [
     "AppendQueue",
@@ -239,6 +239,24 @@ class Engine(Protocol):
 
     def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice], /) -> ScanCursor:
         """Reads the messages of these slices that match."""
+
+    @served(Right("read", 0))
+    def summarize(
+        self,
+        filter: Filters,
+        start: int | None,
+        end: int | None,
+        topic_levels: int | None,
+        span: int | None,
+        origin: int,
+        /,
+    ) -> list[MessageGroup]:
+        """Counts messages by the first levels of their topics, and by spans of ``span`` µs.
+
+        - ``topic_levels``: 0: topics do not matter; None: all levels.
+        - ``span``: None: time does not matter. Spans begin at ``origin`` and at multiples of
+          ``span`` from it.
+        """
 
     @served(Right("read", 0))
     def explain(self, filter: Filters, start: int | None, end: int | None, /) -> dict[str, int]:

@@ -77,6 +77,7 @@ class Scan:
         missing: Callable[[], dict[int, str]] = dict,
         asked: Callable[[], str] = str,
         about: Callable[[], int | None] = lambda: None,
+        counted: Callable[[], int] | None = None,
     ) -> None:
         """``open`` begins a read; ``open_unordered`` one of the same messages in any order.
 
@@ -84,7 +85,8 @@ class Scan:
 
         ``open_unordered`` serves ``count``; it is given where that is faster. ``missing`` returns
         the missing shards that a read would leave out now. ``about`` returns about how many
-        messages a read would give, or None if it cannot know.
+        messages a read would give, or None if it cannot know. ``counted`` returns exactly how many
+        there are; without it ``count`` reads them.
         """
         self._open = open
         self._form = form
@@ -92,6 +94,7 @@ class Scan:
         self._missing = missing
         self._asked = asked
         self._about = about
+        self._counted = counted
 
     @property
     def form(self) -> Form:
@@ -149,7 +152,12 @@ class Scan:
         return [message for batch in self.batches() for message in batch.to_list()]
 
     def count(self) -> int:
-        """Returns how many messages there are. It reads them all, as they are stored."""
+        """Returns how many messages there are. It reads few of them, as ``Database.summarize``.
+
+        A scan of ``streams``, ``last``, ``scan_slices`` or a transaction reads all of them.
+        """
+        if self._counted is not None:
+            return self._counted()
         stored = Scan(self._open_unordered, "stored")
         return sum(len(batch) for batch in stored.batches())
 

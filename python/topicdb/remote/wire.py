@@ -39,6 +39,7 @@ PARTIAL_CALLS = frozenset(
         "slices",
         "streams",
         "subscribe",
+        "summarize",
         "tail",
         "watch",
     }

@@ -553,6 +553,7 @@ PARTIAL_CALLS: dict[str, list[Any]] = {
     "streams": ["a/#", None, None, None],
     "slices": [["a/#"], None, None, {}, {}, 1 << 20],
     "explain": ["a/#", None, None],
+    "summarize": ["a/#", None, None, 0, None, 0],
     "scan_iterator": ["a/#", None, None],
     "check_log": [["a/#"], None, 0],
     "places_at": [["a/#"], 5],
@@ -597,6 +598,7 @@ TRIES = [
     Try("slices", lambda db: db.slices(None), {"everything": True}, NO_NAME),  # type: ignore[dict-item]
     Try("scan_slices", _scan_slices, READ, OTHER_READ),
     Try("explain", lambda db: db.explain("a/#"), READ, OTHER_READ),
+    Try("summarize", lambda db: db.summarize("a/#"), READ, OTHER_READ),
     Try(
         "measure_log",
         lambda db: db._core.measure_log(0, ["a/#"], 0, None, None, 9, 9),
