@@ -91,6 +91,10 @@ bench-last: ## measure the newest message of each topic beside a full scan and D
 bench-frames: ## measure DuckDB and polars over scans, with and without pushing queries down
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/frames_bench.py $(ARGS)
 
+.PHONY: bench-count
+bench-count: ## measure counts by topic and by time beside a full read, and DuckDB over Parquet
+	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/count_bench.py $(ARGS)
+
 .PHONY: bench-arrival
 bench-arrival: ## measure reading by order of arrival: backfills, late data, clocks that restart; and DuckDB
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/arrival_bench.py $(ARGS)

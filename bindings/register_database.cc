@@ -203,6 +203,19 @@ py::dict Explain(const Database& self, const FilterOrFilters& filter, OptionalTi
   return result;
 }
 
+std::vector<MessageGroup> Summarize(const Database& self, const FilterOrFilters& filter,
+                                    OptionalTime start, OptionalTime end, OptionalNumber levels,
+                                    OptionalNumber span, std::int64_t origin) {
+  const std::vector<Filter> parsed = ParseAny(filter);
+  SummaryOptions options;
+  options.topic_levels =
+      levels ? Unsigned(*levels, "topic_levels", &InvalidArgument) : SummaryOptions::kAllLevels;
+  options.span = span;
+  options.span_origin = origin;
+  return Unwrap(
+      WithoutGil([&] { return self.Summarize(parsed, {start, end}, options, &PythonInterrupts); }));
+}
+
 Page Next(const Database& self, const Iterator& iterator, std::size_t rows_max,
           std::size_t bytes_max) {
   return Unwrap(
@@ -314,6 +327,8 @@ void RegisterDatabase(py::module_& module) {
       .def("iterator", &NewIterator, py::arg("stream"), py::arg("filter"), py::arg("start"),
            py::arg("end"))
       .def("explain", &Explain, py::arg("filter"), py::arg("start"), py::arg("end"))
+      .def("summarize", &Summarize, py::arg("filter"), py::arg("start"), py::arg("end"),
+           py::arg("topic_levels"), py::arg("span"), py::arg("origin"))
       .def("next", &Next, py::arg("iterator"), py::arg("rows_max"), py::arg("bytes_max"))
       .def("scan_iterator", &NewScanIterator, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("next_of_scan", &NextOfScan, py::arg("iterator"), py::arg("rows_max"),

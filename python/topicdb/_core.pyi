@@ -39,6 +39,7 @@ from topicdb.types import (
     CommitKnown,
     Keys,
     Message,
+    MessageGroup,
     Page,
     Properties,
     PropertyMessage,
@@ -890,6 +891,15 @@ class Database:
     def explain(
         self, filter: str | Sequence[str] | None, start: int | None, end: int | None
     ) -> dict[str, int]: ...
+    def summarize(
+        self,
+        filter: str | Sequence[str] | None,
+        start: int | None,
+        end: int | None,
+        topic_levels: int | None,
+        span: int | None,
+        origin: int,
+    ) -> list[MessageGroup]: ...
     def next(self, iterator: Iterator, rows_max: int, bytes_max: int) -> Page: ...
     def scan_iterator(
         self, filter: str | Sequence[str] | None, start: int | None, end: int | None

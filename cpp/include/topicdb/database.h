@@ -25,6 +25,7 @@
 #include "topicdb/types/ranges.h"
 #include "topicdb/types/read.h"
 #include "topicdb/types/stats.h"
+#include "topicdb/types/summary.h"
 
 namespace topicdb {
 
@@ -180,6 +181,12 @@ class Database {
   Result<CommitSpan> MeasureLog(std::uint32_t shard, const std::vector<Filter>& filters,
                                 const CommitRange& range, const PageLimits& limits,
                                 const InterruptCheck& interrupted = nullptr) const;
+  // Counts the messages in the range that match any of the filters, in groups, and returns the
+  // groups sorted by topic and time. Reads what blocks say about themselves, and no other messages
+  // than it must. Returns kInvalidArgument if there are more groups than the options allow.
+  Result<std::vector<MessageGroup>> Summarize(const std::vector<Filter>& filters,
+                                              const TimeRange& range, const SummaryOptions& options,
+                                              const InterruptCheck& interrupted = nullptr) const;
   // Reads the messages in the range that match any of the filters, and returns what the read took
   // instead of the messages.
   Result<Explanation> Explain(const std::vector<Filter>& filters, const TimeRange& range,

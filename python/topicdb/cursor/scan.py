@@ -78,6 +78,7 @@ class Scan:
         missing: Callable[[], dict[int, str]] = dict,
         asked: Callable[[], str] = str,
         about: Callable[[], int | None] = lambda: None,
+        counted: Callable[[], int] | None = None,
         *,
         columns: Sequence[str] | None = None,
     ) -> None:
@@ -87,8 +88,9 @@ class Scan:
 
         ``open_unordered`` serves ``count``, and may leave out values; it is given where that is
         faster. ``missing`` returns the missing shards that a read would leave out now. ``about``
-        returns about how many messages a read would give, or None if it cannot know. ``columns``
-        are those that ``open`` reads; None: all.
+        returns about how many messages a read would give, or None if it cannot know. ``counted``
+        returns exactly how many there are; without it ``count`` reads them. ``columns`` are those
+        that ``open`` reads; None: all.
         """
         self._open = open
         self._form = form
@@ -97,6 +99,7 @@ class Scan:
         self._asked = asked
         self._about = about
         self._columns = None if columns is None else list(columns)
+        self._counted = counted
 
     @property
     def form(self) -> Form:
@@ -154,7 +157,12 @@ class Scan:
         return [message for batch in self.batches() for message in batch.to_list()]
 
     def count(self) -> int:
-        """Returns how many messages there are. It reads them all, as they are stored."""
+        """Returns how many messages there are. It reads few of them, as ``Database.summarize``.
+
+        A scan of ``streams``, ``last``, ``scan_slices`` or a transaction reads all of them.
+        """
+        if self._counted is not None:
+            return self._counted()
         stored = Scan(self._open_unordered, "stored")
         return sum(len(batch) for batch in stored.batches())
 

@@ -39,6 +39,7 @@ PARTIAL_CALLS = frozenset(
         "slices",
         "streams",
         "subscribe",
+        "summarize",
         "tail",
         "watch",
     }
@@ -77,7 +78,8 @@ def arrow_of(batch: _core.Batch) -> pa.RecordBatch:
     if batch.serials is None:
         return arrow
     return pa.RecordBatch.from_arrays(
-        [*arrow.columns, pa.array(batch.serials)], schema=SERIAL_SCHEMA
+        [*arrow.columns, pa.array(batch.serials)],
+        schema=arrow.schema.append(SERIAL_SCHEMA.field("serial")),
     )
 
 

@@ -28,13 +28,13 @@ from support import PATIENCE_S, Child
 import topicdb
 from topicdb import jobs, replay
 from topicdb.arguments.filters import covers
-from topicdb.engine import served_methods
 from topicdb.follow.positions import standings
 from topicdb.metrics import Collector
 from topicdb.remote.server import replacing, tokens
 from topicdb.remote.server.access import Access
 from topicdb.remote.wire import decode, encode
 from topicdb.replay.log.opening import names as replay_names
+from topicdb.rights import served_methods
 
 LEVELS = ["a", "b", "", "$x"]
 TOPICS = [
@@ -560,6 +560,7 @@ PARTIAL_CALLS: dict[str, list[Any]] = {
     "streams": ["a/#", None, None, None],
     "slices": [["a/#"], None, None, {}, {}, 1 << 20],
     "explain": ["a/#", None, None],
+    "summarize": ["a/#", None, None, 0, None, 0],
     "scan_iterator": ["a/#", None, None],
     "check_log": [["a/#"], None, 0],
     "places_at": [["a/#"], 5],
@@ -617,6 +618,7 @@ TRIES = [
         EVERYTHING,
         ALL_BUT_EVERYTHING,
     ),
+    Try("summarize", lambda db: db.summarize("a/#"), READ, OTHER_READ),
     Try(
         "measure_log",
         lambda db: db._core.measure_log(0, ["a/#"], 0, None, None, 9, 9),

@@ -90,6 +90,8 @@ std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeR
                                          const Position& position,
                                          std::size_t memory_bytes_max = kReadMemoryBytes);
 
+// Returns one request for each filter of a target whose slab has a log (layout/blocks.h).
+std::vector<ReadRequest> RequestsFor(const StreamTarget& target, const TimeRange& range);
 // Opens a reader of all messages of a target in the range. It returns them in the order in which
 // they are stored if the layout has a log, and otherwise in the order of a stream.
 std::unique_ptr<StreamReader> OpenUnordered(const StreamTarget& target, const TimeRange& range);

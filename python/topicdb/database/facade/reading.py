@@ -14,9 +14,11 @@ from topicdb.arguments.forms import Form, form_of
 from topicdb.arguments.times import (
     TIMESTAMP_MAX,
     TimeLike,
+    duration_us,
     now_us,
     optional_time_us,
     time_range_us,
+    time_us,
     timeout_us,
 )
 from topicdb.arguments.wrong_types import iterators_of
@@ -25,8 +27,9 @@ from topicdb.cursor.scan import SLICE_BYTES_MAX, Scan
 from topicdb.cursor.tail import Tail
 from topicdb.database.partial import opened, reading
 from topicdb.engine import Engine, ScanCursor
+from topicdb.engines.features import lacks_of
 from topicdb.frames.shown import call_text
-from topicdb.types import Slice
+from topicdb.types import MessageGroup, Slice
 
 
 class Reading:
@@ -115,7 +118,8 @@ class Reading:
         form = form_of(properties=properties, raw=raw)
         chosen = checked_columns(columns, form)
         in_order = functools.partial(read, order, chosen)
-        counted = functools.partial(read, "none", [] if reads_columns(self._core, "scan") else None)
+        no_columns: list[str] | None = [] if reads_columns(self._core, "scan") else None
+        keys_only = functools.partial(read, "none", no_columns)
         asked = call_text(
             "scan",
             filter,
@@ -129,9 +133,22 @@ class Reading:
         )
         missing = self._missing(filter, partial=partial)
         if streams is not None:
-            return Scan(in_order, form, counted, missing, asked, columns=chosen)
+            return Scan(in_order, form, keys_only, missing, asked, columns=chosen)
         about = functools.partial(self._about, filter, *bounds, partial=partial)
-        return Scan(in_order, form, counted, missing, asked, about, columns=chosen)
+        if "summaries" in lacks_of(self._core):
+            return Scan(in_order, form, keys_only, missing, asked, about, columns=chosen)
+        counted = functools.partial(self._count, wanted, bounds, partial=partial)
+        return Scan(in_order, form, keys_only, missing, asked, about, counted, columns=chosen)
+
+    def _count(
+        self,
+        wanted: str | list[str] | None,
+        bounds: tuple[int | None, int | None],
+        *,
+        partial: bool,
+    ) -> int:
+        engine = reading(self._core, wanted, partial=partial)
+        return sum(group.messages for group in engine.summarize(wanted, *bounds, 0, None, 0))
 
     def _about(self, filter: Filters, start: int | None, end: int | None, *, partial: bool) -> int:
         """Returns about how many messages a scan gives; more than that for a narrow filter."""
@@ -383,6 +400,54 @@ class Reading:
             self._core, lambda engine: engine.tail(wanted, *serials, iterators), partial=partial
         )
         return Tail(core, timeout_us(timeout), form)
+
+    def summarize(
+        self,
+        filter: Filters = "#",
+        *,
+        start: TimeLike | None = None,
+        end: TimeLike | None = None,
+        topic_levels: int | None = 0,
+        span: str | timedelta | None = None,
+        origin: TimeLike = 0,
+        partial: bool = False,
+    ) -> list[MessageGroup]:
+        """Counts the messages that match, in groups, with the first and the last time of each.
+
+        Most of it is known without reading messages: blocks and pages of which every message counts
+        for one group are not read. docs/concepts/reading.md has the cost.
+
+        Arguments:
+            filter: as in ``scan``.
+            start: as in ``scan``.
+            end: as in ``scan``.
+            topic_levels: messages are in one group if their topics begin with the same levels, this
+                many. A topic with fewer levels counts as a whole. 0: topics do not matter. None:
+                each topic is a group.
+            span: messages are in one group if their timestamps are in one span of this length, such
+                as ``"1h"`` or a timedelta. None: time does not matter.
+            origin: where a span begins; others follow it, and go before it. By default, spans of a
+                day begin at midnight UTC.
+            partial: as in ``scan``.
+
+        Returns:
+            The groups that have messages, sorted by the bytes of their topics and by time.
+
+        Raises:
+            TopicError: a bad filter.
+            ValueError: another bad argument, or there are more than 1,000,000 groups.
+
+        Example:
+            >>> for group in db.summarize("site/#", topic_levels=2):
+            ...     print(group.topic, group.messages)
+            site/north 2
+        """
+        wanted = any_of(filter)
+        engine = reading(self._core, wanted, partial=partial)
+        span_us = None if span is None else duration_us(span, what="span")
+        first_us = time_us(origin, what="origin")
+        bounds = time_range_us(start, end)
+        return engine.summarize(wanted, *bounds, topic_levels, span_us, first_us)
 
     def explain(
         self,

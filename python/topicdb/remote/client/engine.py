@@ -29,7 +29,7 @@ from topicdb.results import (
     StructureUsage,
     TrimCount,
 )
-from topicdb.types import Keys, Page, Receipt, Slice
+from topicdb.types import Keys, MessageGroup, Page, Receipt, Slice
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -168,6 +168,17 @@ class RemoteEngine:
         self.connection.check_open()
         args = (_list(filters), list(slices), *chosen)
         return RemoteScan(self.connection, "scan_slices", args, columns=columns)
+
+    def summarize(
+        self,
+        filter: Filters,
+        start: int | None,
+        end: int | None,
+        topic_levels: int | None,
+        span: int | None,
+        origin: int,
+    ) -> list[MessageGroup]:
+        return self._call(Engine.summarize, filter, start, end, topic_levels, span, origin)
 
     def explain(self, filter: Filters, start: int | None, end: int | None) -> dict[str, int]:
         return self._call(Engine.explain, filter, start, end)

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from topicdb import _core
 from topicdb.cooperating import Extent
+from topicdb.cursor.columns import read_columns, reads_columns
 from topicdb.cursor.scan import check_batch_limits
 from topicdb.database.database import Database
-from topicdb.engine import ADMIN, Engine, ScanCursor, served_methods
+from topicdb.engine import Engine, ScanCursor
 from topicdb.engines.features import lacks_of, require
 from topicdb.errors import AccessError
 from topicdb.follow import session_state
@@ -41,6 +42,7 @@ from topicdb.remote.server.replays import Replays
 from topicdb.remote.server.staging import FAMILY, UPLOAD, Staging
 from topicdb.remote.server.transactions import TransactionCalls
 from topicdb.remote.wire import PARTIAL, PROTOCOL, arrow_of, columns_schema
+from topicdb.rights import ADMIN, served_methods
 
 WAIT_US_MAX = 500_000
 """A call waits at most this long, so that it does not hold up a shutdown or a client's Ctrl-C."""
@@ -242,10 +244,13 @@ class Service:
         """Begins to read slices.
 
         A client may have changed its slices. They only choose among the messages that the filters
-        match, and those the token may read; the columns are chosen when the messages are sent.
+        match, and those the token may read. An engine that can leaves out the other columns; if it
+        cannot, they are left out when the messages are sent.
         """
         caller.access.check_read(filters)
-        return self._core.scan_slices(filters, slices)
+        if columns is None or not reads_columns(self._core, "scan_slices"):
+            return self._core.scan_slices(filters, slices)
+        return read_columns(self._core, "scan_slices", (filters, slices), columns)
 
     def _next(self, caller: Caller, iterator: _core.Iterator, rows: int, size: int) -> Any:
         if not isinstance(iterator, _core.Iterator):
@@ -482,7 +487,7 @@ def _chunks(
                 return
             arrow = arrow_of(batch)
             del batch
-            if len(columns) < arrow.num_columns:
+            if arrow.schema.names != columns:
                 arrow = arrow.select(columns)
             charge.settle(_SCAN_BYTES + arrow.nbytes)
             yield arrow
