@@ -91,6 +91,10 @@ bench-last: ## measure the newest message of each topic beside a full scan and D
 bench-frames: ## measure DuckDB and polars over scans, with and without pushing queries down
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/frames_bench.py $(ARGS)
 
+.PHONY: bench-count
+bench-count: ## measure counts by topic and by time beside a full read, and DuckDB over Parquet
+	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/count_bench.py $(ARGS)
+
 .PHONY: bench-arrival
 bench-arrival: ## measure reading by order of arrival: backfills, late data, clocks that restart; and DuckDB
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/arrival_bench.py $(ARGS)
@@ -98,6 +102,10 @@ bench-arrival: ## measure reading by order of arrival: backfills, late data, clo
 .PHONY: bench-fresh
 bench-fresh: ## measure reading right after appending, while the sealer is at work; and rocksdict
 	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/fresh_bench.py $(ARGS)
+
+.PHONY: bench-pages
+bench-pages: ## measure scans with and without values
+	@scripts/setup.sh bench arrow && .venv/bin/python bench/python/pages_bench.py $(ARGS)
 
 .PHONY: bench-subscribe
 bench-subscribe: ## measure subscriptions: fan-out, latency, catching up

@@ -13,6 +13,7 @@
 #include "convert/results.h"
 #include "convert/times.h"
 #include "convert/typed_numbers.h"
+#include "topicdb/arrow.h"
 #include "topicdb/database.h"
 
 namespace topicdb::python {
@@ -54,8 +55,12 @@ Filter ParseFilter(const pybind11::str& text);
 using Filters = std::optional<std::vector<pybind11::str>>;
 // Returns the filters, or one that matches every topic if `filters` is None. Throws TopicError.
 std::vector<Filter> ParseFilters(const Filters& filters);
-// Returns a topicdb._core.Scan. REQUIRES (WrapScan, WrapTail): the GIL
-pybind11::object WrapScan(std::unique_ptr<Scan> scan);
+using ColumnNames = std::optional<std::vector<std::string>>;
+// Returns the columns with these names, or all of them for None. Throws ValueError.
+ArrowColumns ParseColumns(const ColumnNames& names);
+// Returns a topicdb._core.Scan, whose batches have these columns as Arrow data.
+// REQUIRES (WrapScan, WrapTail): the GIL
+pybind11::object WrapScan(std::unique_ptr<Scan> scan, const ArrowColumns& columns = {});
 
 // Returns a topicdb._core.Tail.
 pybind11::object WrapTail(std::unique_ptr<Tail> tail);

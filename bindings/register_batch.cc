@@ -18,7 +18,9 @@ using SharedBatch = std::shared_ptr<const Batch>;
 
 // A batch in Python. It is a class of its own because pybind11 cannot hold pointers to const.
 // Immutable, so thread-safe.
-struct PyBatch : MessageRows {};
+struct PyBatch : MessageRows {
+  ArrowColumns columns;
+};
 
 // Returns an array that refers to memory of the batch, and keeps the batch alive.
 template <typename Number>
@@ -84,18 +86,42 @@ py::object AllProperties(const PyBatch& self) {
 
 // Returns the batch with values of another form, or `self` if there is nothing to change.
 py::object ReadAs(const py::object& self, const std::string& form) {
-  const auto& stored = self.cast<const PyBatch&>().batch;
+  const PyBatch& rows = self.cast<const PyBatch&>();
+  const SharedBatch& stored = rows.batch;
   const ValueForm wanted = ParseForm(form);
   if (wanted == ValueForm::kStored) return self;
   SharedBatch payloads = WithoutGil([&] { return PayloadsOf(stored); });
-  if (wanted == ValueForm::kProperties) return py::cast(PyBatch{{std::move(payloads), stored}});
-  return payloads == stored ? self : WrapBatch(std::move(payloads));
+  if (wanted == ValueForm::kProperties) {
+    return py::cast(PyBatch{{std::move(payloads), stored}, rows.columns});
+  }
+  return payloads == stored ? self : WrapBatch(std::move(payloads), rows.columns);
+}
+
+// Returns a batch with the keys of another, and empty values.
+SharedBatch KeysOf(const Batch& batch) {
+  auto keys = std::make_shared<Batch>(batch.keeps_serials());
+  keys->Reserve(batch.size(), batch.topic_bytes().size(), 0);
+  for (std::size_t row = 0; row < batch.size(); ++row) {
+    keys->Append({batch.topic(row), batch.timestamp(row), {}}, batch.serial(row));
+  }
+  return keys;
+}
+
+py::object Select(const PyBatch& self, const std::vector<std::string>& names) {
+  const ArrowColumns columns = Unwrap(ArrowColumns::Of(names));
+  if (columns.NeedValues()) return py::cast(PyBatch{{self.batch, self.stored}, columns});
+  return WrapBatch(WithoutGil([&] { return KeysOf(*self.batch); }), columns);
 }
 
 // The schema of messages in Python, which Arrow libraries take.
 struct PySchema {
   ValueForm form;
+  ArrowColumns columns;
 };
+
+PySchema SchemaOf(const std::string& form, const ColumnNames& columns) {
+  return {ParseForm(form), ParseColumns(columns)};
+}
 
 using SerialArray = py::array_t<std::uint64_t, py::array::c_style | py::array::forcecast>;
 
@@ -140,16 +166,16 @@ py::object BatchOfArrow(const py::object& source, const std::optional<SerialArra
 
 }  // namespace
 
-py::object WrapBatch(std::shared_ptr<const Batch> batch) {
-  return py::cast(PyBatch{{std::move(batch), nullptr}});
+py::object WrapBatch(std::shared_ptr<const Batch> batch, const ArrowColumns& columns) {
+  return py::cast(PyBatch{{std::move(batch), nullptr}, columns});
 }
 
 void RegisterBatch(py::module_& module) {
   py::class_<PySchema>(module, "ArrowSchema", "The Arrow schema of every batch.")
-      .def("__arrow_c_schema__", [](const PySchema& self) { return SchemaCapsule(self.form); });
-  module.def(
-      "arrow_schema", [](const std::string& form) { return PySchema{ParseForm(form)}; },
-      py::arg("form") = "stored");
+      .def("__arrow_c_schema__",
+           [](const PySchema& self) { return SchemaCapsule(self.form, self.columns); });
+  module.def("arrow_schema", &SchemaOf, py::arg("form") = "stored",
+             py::arg("columns") = py::none());
 
   module.def("empty_batch", [] { return WrapBatch(std::make_shared<const Batch>()); });
   module.def("batch_of_rows", &BatchOfRows, py::arg("rows"), py::arg("escapes") = false,
@@ -165,6 +191,7 @@ void RegisterBatch(py::module_& module) {
       .def_property_readonly("serials", &Serials)
       .def_property_readonly("properties", &AllProperties)
       .def("read_as", &ReadAs, py::arg("form"), py::pos_only())
+      .def("select", &Select, py::arg("columns"), py::pos_only())
       .def_property_readonly("nbytes", [](const PyBatch& self) { return self.batch->bytes(); })
       .def("__len__", [](const PyBatch& self) { return self.batch->size(); })
       .def("__getitem__", &GetItem, py::arg("index"), py::pos_only())
@@ -172,13 +199,14 @@ void RegisterBatch(py::module_& module) {
       .def("to_list", &ToList, "The messages as a list.")
       .def("__arrow_c_schema__",
            [](const PyBatch& self) {
-             return SchemaCapsule(self.stored != nullptr ? ValueForm::kProperties
-                                                         : ValueForm::kStored);
+             return SchemaCapsule(
+                 self.stored != nullptr ? ValueForm::kProperties : ValueForm::kStored,
+                 self.columns);
            })
       .def(
           "__arrow_c_array__",
           [](const PyBatch& self, const py::object&) {
-            return BatchCapsules(self.batch, self.stored);
+            return BatchCapsules(self.batch, self.stored, self.columns);
           },
           py::arg("requested_schema") = py::none())
       .attr("__module__") = "topicdb";

@@ -138,10 +138,12 @@ ScanOrder ParseScanOrder(const std::string& order) {
 
 py::object NewScan(const Database& self, const FilterOrFilters& filter, OptionalTime start,
                    OptionalTime end, const std::string& order,
-                   std::optional<std::vector<Stream>> streams) {
+                   std::optional<std::vector<Stream>> streams, const ColumnNames& names) {
   const std::vector<Filter> parsed = ParseAny(filter);
-  const ScanOptions options{{start, end}, ParseScanOrder(order), std::move(streams)};
-  return WrapScan(Unwrap(WithoutGil([&] { return self.NewScan(parsed, options); })));
+  const ArrowColumns columns = ParseColumns(names);
+  const ScanOptions options{
+      {start, end}, ParseScanOrder(order), std::move(streams), columns.NeedValues()};
+  return WrapScan(Unwrap(WithoutGil([&] { return self.NewScan(parsed, options); })), columns);
 }
 
 py::object Last(const Database& self, const FilterOrFilters& filter, OptionalTime start,
@@ -199,6 +201,19 @@ py::dict Explain(const Database& self, const FilterOrFilters& filter, OptionalTi
   result["streams"] = found.streams;
   AddCounters(found.counters, &result);
   return result;
+}
+
+std::vector<MessageGroup> Summarize(const Database& self, const FilterOrFilters& filter,
+                                    OptionalTime start, OptionalTime end, OptionalNumber levels,
+                                    OptionalNumber span, std::int64_t origin) {
+  const std::vector<Filter> parsed = ParseAny(filter);
+  SummaryOptions options;
+  options.topic_levels =
+      levels ? Unsigned(*levels, "topic_levels", &InvalidArgument) : SummaryOptions::kAllLevels;
+  options.span = span;
+  options.span_origin = origin;
+  return Unwrap(
+      WithoutGil([&] { return self.Summarize(parsed, {start, end}, options, &PythonInterrupts); }));
 }
 
 Page Next(const Database& self, const Iterator& iterator, std::size_t rows_max,
@@ -278,6 +293,7 @@ void RegisterDatabase(py::module_& module) {
   module.def("read_schema", &ReadSchema, py::arg("path"));
   py::class_<Database> type(module, "Database", "An open database.",
                             py::release_gil_before_calling_cpp_dtor());
+  type.attr("reads_columns") = py::make_tuple("scan", "scan_slices");  // topicdb/engine.py
   type.def_static(
           "open",
           [](const std::string& path, const OpenOptions& options) {
@@ -304,13 +320,15 @@ void RegisterDatabase(py::module_& module) {
            py::arg("durability"))
       .def("begin", &Begin, py::arg("shard"), py::arg("generation"), py::arg("durability"))
       .def("scan", &NewScan, py::arg("filter"), py::arg("start"), py::arg("end"), py::arg("order"),
-           py::arg("streams"))
+           py::arg("streams"), py::arg("columns") = py::none())
       .def("last", &Last, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("streams", &Streams, py::arg("filter"), py::arg("start"), py::arg("end"),
            py::arg("generation_min"))
       .def("iterator", &NewIterator, py::arg("stream"), py::arg("filter"), py::arg("start"),
            py::arg("end"))
       .def("explain", &Explain, py::arg("filter"), py::arg("start"), py::arg("end"))
+      .def("summarize", &Summarize, py::arg("filter"), py::arg("start"), py::arg("end"),
+           py::arg("topic_levels"), py::arg("span"), py::arg("origin"))
       .def("next", &Next, py::arg("iterator"), py::arg("rows_max"), py::arg("bytes_max"))
       .def("scan_iterator", &NewScanIterator, py::arg("filter"), py::arg("start"), py::arg("end"))
       .def("next_of_scan", &NextOfScan, py::arg("iterator"), py::arg("rows_max"),

@@ -11,6 +11,7 @@ namespace {
 // A scan in Python. It shares the core's scan with Arrow streams, which may outlive it.
 struct PyScan {
   std::shared_ptr<Scan> scan;
+  ArrowColumns columns;
 };
 
 py::object NextBatch(const PyScan& self, std::size_t rows_max, std::size_t bytes_max,
@@ -20,7 +21,7 @@ py::object NextBatch(const PyScan& self, std::size_t rows_max, std::size_t bytes
     return self.scan->Next({rows_max, bytes_max, with_serials}, &PythonInterrupts);
   }();
   std::shared_ptr<const Batch> value = Unwrap(std::move(batch));
-  return value == nullptr ? py::none() : WrapBatch(std::move(value));
+  return value == nullptr ? py::none() : WrapBatch(std::move(value), self.columns);
 }
 
 py::object NextArrow(const PyScan& self, std::size_t rows_max, std::size_t bytes_max,
@@ -31,7 +32,7 @@ py::object NextArrow(const PyScan& self, std::size_t rows_max, std::size_t bytes
 
 py::object TakeStream(const PyScan& self, std::size_t rows_max, std::size_t bytes_max,
                       const std::string& form) {
-  return StreamCapsule(self.scan, {rows_max, bytes_max}, ParseForm(form));
+  return StreamCapsule(self.scan, {rows_max, bytes_max}, ParseForm(form), self.columns);
 }
 
 void CloseScan(const PyScan& self) {
@@ -46,8 +47,12 @@ bool PythonInterrupts() {
   return PyErr_CheckSignals() != 0;
 }
 
-py::object WrapScan(std::unique_ptr<Scan> scan) {
-  return py::cast(PyScan{std::shared_ptr<Scan>(std::move(scan))});
+ArrowColumns ParseColumns(const ColumnNames& names) {
+  return names.has_value() ? Unwrap(ArrowColumns::Of(*names)) : ArrowColumns();
+}
+
+py::object WrapScan(std::unique_ptr<Scan> scan, const ArrowColumns& columns) {
+  return py::cast(PyScan{std::shared_ptr<Scan>(std::move(scan)), columns});
 }
 
 void RegisterScan(py::module_& module) {

@@ -19,9 +19,12 @@ std::vector<Slice> Slices(const Database& self, const Filters& filters, Optional
 }
 
 py::object ScanSlices(const Database& self, const Filters& filters,
-                      const std::vector<Slice>& slices) {
+                      const std::vector<Slice>& slices, const ColumnNames& names) {
   const std::vector<Filter> parsed = ParseFilters(filters);
-  return WrapScan(Unwrap(WithoutGil([&] { return self.NewScan(parsed, slices); })));
+  const ArrowColumns columns = ParseColumns(names);
+  return WrapScan(
+      Unwrap(WithoutGil([&] { return self.NewScan(parsed, slices, columns.NeedValues()); })),
+      columns);
 }
 
 py::object NewTail(const Database& self, const Filters& filters, Serials after, Serials until,
@@ -53,7 +56,8 @@ std::vector<Filter> ParseFilters(const Filters& filters) {
 void RegisterSlices(py::class_<Database>& type) {
   type.def("slices", &Slices, py::arg("filters"), py::arg("start"), py::arg("end"),
            py::arg("after"), py::arg("until"), py::arg("bytes_max"))
-      .def("scan_slices", &ScanSlices, py::arg("filters"), py::arg("slices"))
+      .def("scan_slices", &ScanSlices, py::arg("filters"), py::arg("slices"),
+           py::arg("columns") = py::none())
       .def("tail", &NewTail, py::arg("filters"), py::arg("after"), py::arg("until"),
            py::arg("given") = std::vector<Iterator>())
       .def("measure_log", &MeasureLog, py::arg("shard"), py::arg("filters"), py::arg("after"),

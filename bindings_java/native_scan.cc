@@ -21,16 +21,18 @@ constexpr jint kSerials = 2;
 constexpr jint kProperties = 4;
 constexpr std::int64_t kBuffersMax = 3;
 
+// Returns whether the core must read values: properties are in them.
+bool NeedsValues(jint wanted) { return (wanted & (kValues | kProperties)) != 0; }
+
 // A batch that is lent to Java: the columns, and the messages that the serials point into. Java
 // owns it by its handle.
 class LentBatch {
  public:
   LentBatch(std::shared_ptr<const Batch> stored, jint wanted) : stored_(std::move(stored)) {
     const bool with_properties = (wanted & kProperties) != 0;
-    const bool with_values = with_properties || (wanted & kValues) != 0;
     // Values that nobody looks at may stay as they are stored.
-    ExportBatch(with_values ? PayloadsOf(stored_) : stored_, with_properties ? stored_ : nullptr,
-                &columns_);
+    ExportBatch(NeedsValues(wanted) ? PayloadsOf(stored_) : stored_,
+                with_properties ? stored_ : nullptr, &columns_);
   }
   ~LentBatch() { columns_.release(&columns_); }
   LentBatch(const LentBatch&) = delete;
@@ -105,11 +107,12 @@ using namespace topicdb::java;  // NOLINT
 
 TOPICDB_NATIVE(jlong, newScan)
 (JNIEnv* env, jclass, jlong database, jobjectArray filters, jobjectArray classes,
- jlongArray numbers) {
+ jlongArray numbers, jint wanted) {
   return Guarded(env, [&] {
     const std::vector<Slice> slices = SlicesOf(env, classes, numbers);
-    return HandleOf(
-        Unwrap(ObjectOf<Database>(database).NewScan(FiltersOf(env, filters), slices)).release());
+    return HandleOf(Unwrap(ObjectOf<Database>(database).NewScan(FiltersOf(env, filters), slices,
+                                                                NeedsValues(wanted)))
+                        .release());
   });
 }
 

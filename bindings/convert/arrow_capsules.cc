@@ -60,23 +60,24 @@ void CheckStream(int error, ArrowArrayStream* stream) {
 
 }  // namespace
 
-py::object SchemaCapsule(ValueForm form) {
+py::object SchemaCapsule(ValueForm form, const ArrowColumns& columns) {
   auto schema = std::make_unique<ArrowSchema>();
-  ExportSchema(schema.get(), form);
+  ExportSchema(schema.get(), form, {}, columns);
   return NewCapsule(std::move(schema), "arrow_schema");
 }
 
 py::tuple BatchCapsules(const std::shared_ptr<const Batch>& batch,
-                        const std::shared_ptr<const Batch>& stored) {
+                        const std::shared_ptr<const Batch>& stored, const ArrowColumns& columns) {
   auto array = std::make_unique<ArrowArray>();
-  ExportBatch(batch, stored, array.get());
+  ExportBatch(batch, stored, array.get(), columns);
   const ValueForm form = stored != nullptr ? ValueForm::kProperties : ValueForm::kStored;
-  return py::make_tuple(SchemaCapsule(form), NewCapsule(std::move(array), "arrow_array"));
+  return py::make_tuple(SchemaCapsule(form, columns), NewCapsule(std::move(array), "arrow_array"));
 }
 
-py::object StreamCapsule(std::shared_ptr<Scan> scan, const PageLimits& limits, ValueForm form) {
+py::object StreamCapsule(std::shared_ptr<Scan> scan, const PageLimits& limits, ValueForm form,
+                         const ArrowColumns& columns) {
   auto stream = std::make_unique<ArrowArrayStream>();
-  ExportStream(std::move(scan), limits, form, stream.get());
+  ExportStream(std::move(scan), limits, form, stream.get(), columns);
   return NewCapsule(std::move(stream), "arrow_array_stream");
 }
 

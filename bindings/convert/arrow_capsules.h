@@ -17,13 +17,14 @@ namespace topicdb::python {
 
 // Returns a capsule with the schema of messages. REQUIRES (SchemaCapsule, BatchCapsules,
 // StreamCapsule): the GIL
-pybind11::object SchemaCapsule(ValueForm form = ValueForm::kStored);
+pybind11::object SchemaCapsule(ValueForm form, const ArrowColumns& columns);
 // Returns (schema, array), with the columns of properties if `stored` is not null.
 pybind11::tuple BatchCapsules(const std::shared_ptr<const Batch>& batch,
-                              const std::shared_ptr<const Batch>& stored);
+                              const std::shared_ptr<const Batch>& stored,
+                              const ArrowColumns& columns);
 // Returns a capsule with a stream of the rest of the scan.
-pybind11::object StreamCapsule(std::shared_ptr<Scan> scan, const PageLimits& limits,
-                               ValueForm form);
+pybind11::object StreamCapsule(std::shared_ptr<Scan> scan, const PageLimits& limits, ValueForm form,
+                               const ArrowColumns& columns);
 
 // Keeps copies of the messages of anything with __arrow_c_stream__ or __arrow_c_array__. It copies
 // them because Arrow buffers may belong to NumPy or other mutable memory. It refers to no Python

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "convert/envelopes.h"
+#include "topicdb/arrow.h"
 #include "topicdb/message.h"
 
 namespace topicdb::python {
@@ -81,8 +82,8 @@ struct MessageRows {
   std::shared_ptr<const Batch> stored;  // the same rows as stored; null: without properties
 };
 
-// Returns a topicdb.Batch. REQUIRES: the GIL
-pybind11::object WrapBatch(std::shared_ptr<const Batch> batch);
+// Returns a topicdb.Batch, which has these columns as Arrow data. REQUIRES: the GIL
+pybind11::object WrapBatch(std::shared_ptr<const Batch> batch, const ArrowColumns& columns = {});
 
 // Returns a new reference to a topicdb.Message or topicdb.PropertyMessage. After an error, returns
 // null with an exception set. REQUIRES: the GIL, row < rows.batch->size()

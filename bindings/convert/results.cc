@@ -130,6 +130,16 @@ RecordFields<CommitSpan>& Record<CommitSpan>::Fields() {
   return fields;
 }
 
+RecordFields<MessageGroup>& Record<MessageGroup>::Fields() {
+  static RecordFields<MessageGroup> fields(kName,
+                                           {{"topic", &Member<&MessageGroup::topic>},
+                                            {"span_start", &Member<&MessageGroup::span_start>},
+                                            {"messages", &Member<&MessageGroup::messages>},
+                                            {"first_timestamp", &Member<&MessageGroup::first_time>},
+                                            {"last_timestamp", &Member<&MessageGroup::last_time>}});
+  return fields;
+}
+
 RecordFields<Delivered>& Record<Delivered>::Fields() {
   static RecordFields<Delivered> fields(
       kName,
@@ -391,10 +401,10 @@ RecordFields<QueueInfo>& Record<QueueInfo>::Fields() {
 
 void ConfigureResults(const py::args& types) {
   const std::vector<RecordClass*> classes =
-      ClassesOf<Receipt, Page, ScanPage, Slice, CommitSpan, Delivered, Loss, Envelope, StagedTask,
-                JobReceipt, JobInfo, RetentionClass, SlabUsage, StructureUsage, DroppedSlab,
-                Maintenance, QuotaState, TrimCount, MadeCopy, Problem, Verification, Repair,
-                QueueReceipt, QueueDamage, SegmentInfo, CursorInfo, QueueInfo>();
+      ClassesOf<Receipt, Page, ScanPage, Slice, CommitSpan, MessageGroup, Delivered, Loss, Envelope,
+                StagedTask, JobReceipt, JobInfo, RetentionClass, SlabUsage, StructureUsage,
+                DroppedSlab, Maintenance, QuotaState, TrimCount, MadeCopy, Problem, Verification,
+                Repair, QueueReceipt, QueueDamage, SegmentInfo, CursorInfo, QueueInfo>();
   for (const py::handle given : types) {
     const auto type = given.cast<py::type>();
     const auto name = type.attr("__name__").cast<std::string>();

@@ -53,6 +53,12 @@ struct Record<CommitSpan> {
 };
 
 template <>
+struct Record<MessageGroup> {
+  static constexpr char kName[] = "MessageGroup";
+  static RecordFields<MessageGroup>& Fields();
+};
+
+template <>
 struct Record<Delivered> {
   static constexpr char kName[] = "Delivered";
   static RecordFields<Delivered>& Fields();

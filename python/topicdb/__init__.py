@@ -65,6 +65,7 @@ from topicdb.remote.connecting import connect, serve
 from topicdb.transaction import SERIAL, Transaction
 from topicdb.types import (
     Message,
+    MessageGroup,
     Page,
     Properties,
     PropertyMessage,
@@ -120,6 +121,7 @@ __all__ = [
     "Map",
     "Member",
     "Message",
+    "MessageGroup",
     "MissingShardError",
     "NotFoundError",
     "Packet",

@@ -7,7 +7,7 @@ here are always integers: microseconds since 1970-01-01 UTC. ``None`` means "no 
 
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Iterator as _Iterator
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ from topicdb.types import (
     CommitKnown,
     Keys,
     Message,
+    MessageGroup,
     Page,
     Properties,
     PropertyMessage,
@@ -166,7 +167,7 @@ def batch_of_arrow(
 ) -> Batch:
     """Copies Arrow data, as ``Database.append_arrow`` takes it."""
 
-def arrow_schema(form: Form = "stored") -> ArrowSchema: ...
+def arrow_schema(form: Form = "stored", columns: Sequence[str] | None = None) -> ArrowSchema: ...
 def check_topic(topic: str, /) -> None: ...
 def check_filter(filter: str, /) -> None: ...
 def topic_matches(filter: str, topic: str, /) -> bool:
@@ -259,6 +260,18 @@ class Batch:
 
         Returns:
             The batch.
+        """
+    def select(self, columns: Sequence[str], /) -> Batch:
+        """Returns a batch that has only these columns as Arrow data, and else empty values.
+
+        Arguments:
+            columns: names of columns. Those of properties do not count in a batch without them.
+
+        Returns:
+            The batch. Without ``value`` and properties, it keeps no values in memory.
+
+        Raises:
+            ValueError: no column has this name.
         """
     @property
     def nbytes(self) -> int:
@@ -737,6 +750,7 @@ class OpenOptions:
 
 @final
 class Database:
+    reads_columns: ClassVar[tuple[str, ...]]
     @staticmethod
     def open(path: str, options: OpenOptions) -> Database: ...
     @property
@@ -795,6 +809,7 @@ class Database:
         end: int | None,
         order: str,
         streams: Sequence[Stream] | None,
+        columns: Sequence[str] | None = None,
     ) -> Scan: ...
     def last(
         self, filter: str | Sequence[str] | None, start: int | None, end: int | None
@@ -856,7 +871,12 @@ class Database:
         until: dict[int, int],
         bytes_max: int,
     ) -> list[Slice]: ...
-    def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice]) -> Scan: ...
+    def scan_slices(
+        self,
+        filters: Sequence[str] | None,
+        slices: Sequence[Slice],
+        columns: Sequence[str] | None = None,
+    ) -> Scan: ...
     def measure_log(
         self,
         shard: int,
@@ -871,6 +891,15 @@ class Database:
     def explain(
         self, filter: str | Sequence[str] | None, start: int | None, end: int | None
     ) -> dict[str, int]: ...
+    def summarize(
+        self,
+        filter: str | Sequence[str] | None,
+        start: int | None,
+        end: int | None,
+        topic_levels: int | None,
+        span: int | None,
+        origin: int,
+    ) -> list[MessageGroup]: ...
     def next(self, iterator: Iterator, rows_max: int, bytes_max: int) -> Page: ...
     def scan_iterator(
         self, filter: str | Sequence[str] | None, start: int | None, end: int | None

@@ -7,9 +7,9 @@ All times are integers: microseconds since 1970-01-01 UTC. A bound of None means
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
 from topicdb._core import Iterator, ScanIterator, Slab, Stream
 from topicdb.cursor.contract import (
@@ -33,15 +33,13 @@ from topicdb.results import (
     StructureUsage,
     TrimCount,
 )
-from topicdb.types import CommitKnown, Keys, Page, Receipt, Slice
+from topicdb.rights import ADMIN, ANYBODY, Right, served
+from topicdb.types import CommitKnown, Keys, MessageGroup, Page, Receipt, Slice
 
 __all__ = [
-    "ADMIN",
-    "ANYBODY",
     "AppendQueue",
     "Engine",
     "Filters",
-    "Right",
     "RowPlace",
     "ScanCursor",
     "Serials",
@@ -49,45 +47,10 @@ __all__ = [
     "SubscriptionCursor",
     "TailCursor",
     "TransactionEngine",
-    "served",
-    "served_methods",
 ]
 
-Method = TypeVar("Method", bound=Callable[..., object])
 Filters: TypeAlias = "str | Sequence[str] | None"
 """One topic filter, several of which one has to match, or None: every topic, "$…", too."""
-
-
-class Right(NamedTuple):
-    """The right that a client of a server needs to call a method.
-
-    ``argument``: the number of the argument whose topic filters it must cover; None: there is none.
-    """
-
-    kind: Literal["any", "read", "delete", "admin"]
-    argument: int | None = None
-
-
-ANYBODY = Right("any")
-ADMIN = Right("admin")
-
-
-def served(right: Right) -> Callable[[Method], Method]:
-    """Marks a method that a server passes on unchanged for clients that have this right."""
-
-    def mark(method: Method) -> Method:
-        _rights[method.__name__] = right
-        return method
-
-    return mark
-
-
-_rights: dict[str, Right] = {}
-
-
-def served_methods() -> dict[str, Right]:
-    """Returns the methods that a server passes on unchanged, with the right for each."""
-    return dict(_rights)
 
 
 class TransactionEngine(Protocol):
@@ -234,7 +197,11 @@ class Engine(Protocol):
         streams: Sequence[Stream] | None,
         /,
     ) -> ScanCursor:
-        """Reads the messages that match in ``start`` <= timestamp < ``end``."""
+        """Reads the messages that match in ``start`` <= timestamp < ``end``.
+
+        An engine whose attribute ``reads_columns`` has the name of this method takes the names of
+        columns as one more argument: docs/internals/engines.md.
+        """
 
     def last(self, filter: Filters, start: int | None, end: int | None, /) -> ScanCursor:
         """Reads the newest message of each topic."""
@@ -275,7 +242,25 @@ class Engine(Protocol):
         """Returns slices of about ``bytes_max`` bytes that together hold what matches."""
 
     def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice], /) -> ScanCursor:
-        """Reads the messages of these slices that match."""
+        """Reads the messages of these slices that match; columns are as of ``scan``."""
+
+    @served(Right("read", 0))
+    def summarize(
+        self,
+        filter: Filters,
+        start: int | None,
+        end: int | None,
+        topic_levels: int | None,
+        span: int | None,
+        origin: int,
+        /,
+    ) -> list[MessageGroup]:
+        """Counts messages by the first levels of their topics, and by spans of ``span`` µs.
+
+        - ``topic_levels``: 0: topics do not matter; None: all levels.
+        - ``span``: None: time does not matter. Spans begin at ``origin`` and at multiples of
+          ``span`` from it.
+        """
 
     @served(Right("read", 0))
     def explain(self, filter: Filters, start: int | None, end: int | None, /) -> dict[str, int]:

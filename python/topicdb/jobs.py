@@ -20,12 +20,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from topicdb import _core
 from topicdb.arguments.times import timeout_us
 from topicdb.arguments.wrong_types import has_arrow
-from topicdb.creating import settled_path
+from topicdb.cooperating import Directory, Staging
 
 if TYPE_CHECKING:
     from topicdb.database.database import Database
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MEMORY_BYTES = 64 << 20
 COMMIT_TIMEOUT_SECONDS = 60.0
+Place: TypeAlias = "str | os.PathLike[str] | Database"
+"""The directory of a database, or one that ``topicdb.connect`` has returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,10 @@ class Applied:
     applied_at: int
 
 
+def _staging_of(place: Place) -> Staging:
+    return Directory(place) if isinstance(place, (str, os.PathLike)) else place._staging()
+
+
 class StagedWriter:
     """Stages the messages of one attempt of one task; a context manager. Thread-safe.
 
@@ -109,7 +115,7 @@ class StagedWriter:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Place,
         job: str,
         *,
         memory_bytes: int = MEMORY_BYTES,
@@ -118,7 +124,9 @@ class StagedWriter:
         """Begins an attempt.
 
         Arguments:
-            path: the directory of an existing database.
+            path: the directory of an existing database, or one that ``topicdb.connect`` has
+                returned. For that the writer stages in a temporary folder of this machine, and
+                ``finish`` sends the files to the server. The token needs ``--everything``.
             job: 1 to 128 letters, digits, ``-``, ``_`` or ``.``; the same in all tasks of a job and
                 in no other job.
             memory_bytes: how many bytes of messages it holds before it writes them (default 64
@@ -139,9 +147,15 @@ class StagedWriter:
         """
         if memory_bytes < 1:
             raise ValueError(f"memory_bytes must be at least 1, got {memory_bytes}")
-        self._core: _core.StagedWriter | None = _core.StagedWriter.open(
-            settled_path(path), job, memory_bytes_max=memory_bytes, drop_malformed=drop_malformed
-        )
+        self._job = job
+        self._staging = _staging_of(path)
+        try:
+            self._core: _core.StagedWriter | None = self._staging.open(
+                job, memory_bytes, drop_malformed
+            )
+        except BaseException:
+            self._staging.discarded()
+            raise
         self._staged: Staged | None = None
 
     def append(self, messages: Any, *, key: Keys | None = None, raw: bool = False) -> None:
@@ -169,13 +183,16 @@ class StagedWriter:
         Returns:
             What to give to ``commit``.
         """
-        self._staged = self._open().finish()
+        staged = self._open().finish()
         self._core = None
-        return self._staged
+        self._staging.finished(self._job, staged)
+        self._staged = staged
+        return staged
 
     def discard(self) -> None:
         """Removes what was staged, unless it is finished. May be repeated."""
         self._core = None
+        self._staging.discarded()
 
     @property
     def staged(self) -> Staged:
@@ -209,7 +226,7 @@ class StagedWriter:
 
 
 def commit(
-    path: str | os.PathLike[str],
+    path: Place,
     job: str,
     staged: Iterable[Staged],
     *,
@@ -251,24 +268,18 @@ def commit(
     if waits_us is None:
         raise ValueError("timeout: expected seconds, got None")
     tasks = list(staged)
-    return _core.commit_job(
-        os.fspath(path),
-        job,
-        [task.file for task in tasks],
-        sequence=sequence or "",
-        number=number,
-        malformed=sum(task.malformed for task in tasks),
-        timeout_us=waits_us,
-    )
+    files = [task.file for task in tasks]
+    malformed = sum(task.malformed for task in tasks)
+    return _staging_of(path).commit(job, files, sequence or "", number, malformed, waits_us)
 
 
-def abort(path: str | os.PathLike[str], job: str) -> None:
+def abort(path: Place, job: str) -> None:
     """Removes what a job has staged. Does nothing if the job is committed or unknown.
 
     Another process may commit the job meanwhile: it is then committed as a whole or not at all.
 
     Arguments:
-        path: the directory of the database.
+        path: as given to ``StagedWriter``.
         job: as given to ``StagedWriter``.
 
     Raises:
@@ -278,7 +289,7 @@ def abort(path: str | os.PathLike[str], job: str) -> None:
         >>> from topicdb import jobs
         >>> jobs.abort("fleet.db", "backfill-2025")
     """
-    _core.abort_job(os.fspath(path), job)
+    _staging_of(path).abort(job)
 
 
 def applied(database: Database) -> list[Applied]:

@@ -147,6 +147,31 @@ class Slice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class MessageGroup:
+    """The count of some messages; made by ``Database.summarize``. There is at least one message.
+
+    Attributes:
+        topic: the levels of the topics by which the messages were grouped; ``""``: topics did not
+            matter.
+        span_start: when the span of time begins by which they were grouped, in µs since 1970; None:
+            time did not matter.
+        messages: how many messages there are.
+        first_timestamp: the smallest timestamp, in µs since 1970.
+        last_timestamp: the greatest timestamp, in µs since 1970.
+
+    Example:
+        >>> db.summarize("site/#")[0].messages
+        2
+    """
+
+    topic: str
+    span_start: int | None
+    messages: int
+    first_timestamp: int
+    last_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """The result of an append, a delete or another commit; made by ``Database.append``.
 

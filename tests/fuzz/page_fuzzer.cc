@@ -11,6 +11,7 @@
 #include "base/bytes/coding.h"
 #include "base/bytes/crc32.h"
 #include "layout/columnar/format/block_format.h"
+#include "layout/columnar/format/page_examples.h"
 #include "layout/columnar/format/page_format.h"
 #include "layout/columnar/format/topic_list.h"
 #include "layout/columnar/format/touch_page.h"
@@ -30,13 +31,29 @@ std::string WithChecksum(std::string_view bytes) {
   return record;
 }
 
-void CheckPage(std::string bytes) {
-  const auto page = Page::Decode(std::move(bytes));
-  if (!page.ok()) {
-    if (page.status().code() != Code::kCorruption) Fail("a page is refused with another code");
-    return;
+void CheckPage(const StoredPage& stored) {
+  for (const PageParts parts : {PageParts::kAll, PageParts::kKeys}) {
+    const auto page = Page::Decode(stored, parts);
+    if (!page.ok()) {
+      if (page.status().code() != Code::kCorruption) Fail("a page is refused with another code");
+      continue;
+    }
+    if (const char* fault = FaultOf(**page); fault != nullptr) Fail(fault);
   }
-  if (const char* fault = FaultOf(**page); fault != nullptr) Fail(fault);
+}
+
+void CheckPage(std::string bytes) { CheckPage(StoredPage{std::move(bytes)}); }
+
+void CheckValues(std::string_view input) {
+  static const StoredPage example = ApartPage(ExampleRows(), PageCodec::kLz4);
+  constexpr std::size_t kKeysChecksumAt = 16;
+  std::string values(input);
+  std::string checksum;
+  AppendLittle(&checksum, ChecksumOf(example.keys));
+  if (values.size() > kKeysChecksumAt) {
+    values.replace(kKeysChecksumAt, checksum.size(), checksum);
+  }
+  CheckPage(StoredPage{example.keys, WithChecksum(values)});
 }
 
 // Compresses the body, since mutations hardly ever make compressed bytes that decompress.
@@ -48,6 +65,8 @@ void CheckPackedBody(std::string_view input) {
   Decoder given(input.substr(4));
   PageHeader header;
   header.kind = PageKind::kPacked;
+  header.form =
+      input[1] == static_cast<char>(PageForm::kApart) ? PageForm::kApart : PageForm::kTogether;
   header.codec = PageCodec::kLz4;
   header.rows = given.Little<std::uint32_t>();
   header.topics = given.Little<std::uint32_t>();
@@ -154,6 +173,8 @@ void Run(std::string_view input) {
       return CheckFilter(WithChecksum(input));
     case FuzzTarget::kTopicList:
       return CheckTopicList(WithChecksum(input));
+    case FuzzTarget::kValues:
+      return CheckValues(input);
   }
 }
 

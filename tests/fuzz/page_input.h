@@ -3,7 +3,14 @@
 
 #include <cstdint>
 
+#include "layout/columnar/format/page_examples.h"
+
 namespace topicdb::columnar {
+
+// The rows of the page whose values FuzzTarget::kValues has.
+inline Rows ExampleRows() {
+  return {{1, "a/b", 5, 3, 0, "one"}, {1, "a/bc", 4, 3, 1, ""}, {70'000, "/", 9, 400, 9, "two"}};
+}
 
 enum class FuzzTarget : std::uint8_t {
   kPage,         // a page; the fuzzer makes its checksum right
@@ -14,7 +21,8 @@ enum class FuzzTarget : std::uint8_t {
   kDeletedRows,
   kFilter,
   kTopicList,
+  kValues,  // the record of the values of the example page; the fuzzer makes its checksums right
 };
-inline constexpr std::uint8_t kFuzzTargets = 8;
+inline constexpr std::uint8_t kFuzzTargets = 9;
 
 }  // namespace topicdb::columnar

@@ -51,6 +51,7 @@ void WritePages(Rows rows, SeedWriter* seeds) {
     seeds->Write(FuzzTarget::kPage, PackedPage(rows, codec));
   }
   seeds->Write(FuzzTarget::kPackedBody, Uncompressed(PackedPage(rows, PageCodec::kLz4)));
+  seeds->Write(FuzzTarget::kPackedBody, Uncompressed(ApartPage(rows, PageCodec::kLz4).keys));
 }
 
 void WriteRecords(SeedWriter* seeds) {
@@ -61,6 +62,9 @@ void WriteRecords(SeedWriter* seeds) {
   entry.extent = {5, 1'000'000, Serial{7}, Serial{300}};
   entry.bytes = 40'000;
   entry.streams = std::string(32, '\x5a');
+  seeds->Write(FuzzTarget::kBlockEntry, Encode(entry));
+  entry.form = PageForm::kApart;
+  entry.value_bytes = 30'000;
   seeds->Write(FuzzTarget::kBlockEntry, Encode(entry));
   seeds->Write(FuzzTarget::kDirectory,
                Encode(Directory{{500, {5, 9, Serial{7}, Serial{8}}, StreamId{1}, "a/b"},
@@ -86,9 +90,10 @@ int main(int count, char** arguments) {
   }
   SeedWriter seeds(arguments[1]);
   WritePages({{1, "t", 0, 1, 0, ""}}, &seeds);
-  WritePages(
-      {{1, "a/b", 5, 3, 0, "one"}, {1, "a/bc", 4, 3, 1, ""}, {70'000, "/", 9, 400, 9, "two"}},
-      &seeds);
+  WritePages(ExampleRows(), &seeds);
+  for (const PageCodec codec : {PageCodec::kZstd, PageCodec::kLz4}) {
+    seeds.Write(FuzzTarget::kValues, ApartPage(ExampleRows(), codec).values);
+  }
   Rows many;
   for (std::uint32_t i = 0; i < 40; ++i) {
     many.push_back({1 + i % 2, "topic/" + std::to_string(i % 5), 1'000 + i * i, 1 + i / 4, i % 4,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,25 +18,49 @@
 
 namespace topicdb {
 
-// Writes the schema struct<topic: string, timestamp: timestamp[us, UTC], value: binary> to `out`.
-// None of these columns is nullable. With ValueForm::kProperties the schema also has the columns of
-// docs/concepts/properties.md, which are null where a message has no such property. If the messages
-// leave out missing shards, the metadata has their numbers: "topicdb.missing_shards", such as
-// "1,3". The caller must release `out`.
+// Some of the columns that messages have as Arrow data. Immutable.
+class ArrowColumns {
+ public:
+  // All columns.
+  ArrowColumns() = default;
+  // The columns with these names, in whatever order. Columns of properties count as well. Returns
+  // kInvalidArgument, which lists the columns that there are, for any other name.
+  static Result<ArrowColumns> Of(const std::vector<std::string>& names);
+
+  // Returns whether the column with this number is one of them. Columns of properties follow topic,
+  // timestamp and value.
+  bool Has(std::size_t column) const { return ((bits_ >> column) & 1U) != 0; }
+  // Returns whether the values of messages are needed for any of them.
+  bool NeedValues() const { return (bits_ >> kKeyColumns) != 0; }
+
+ private:
+  static constexpr std::size_t kKeyColumns = 2;  // topic and timestamp
+  explicit ArrowColumns(std::uint32_t bits) : bits_(bits) {}
+
+  std::uint32_t bits_ = ~std::uint32_t{0};
+};
+
+// Writes the schema struct<topic: string, timestamp: timestamp[us, UTC], value: binary> to `out`,
+// or those of the columns that `columns` has. None of these columns is nullable. With
+// ValueForm::kProperties the schema also has the columns of docs/concepts/properties.md, which are
+// null where a message has no such property. If the messages leave out missing shards, the metadata
+// has their numbers: "topicdb.missing_shards", such as "1,3". The caller must release `out`.
 void ExportSchema(ArrowSchema* out, ValueForm form = ValueForm::kStored,
-                  const MissingReasons& missing = {});
+                  const MissingReasons& missing = {}, const ArrowColumns& columns = {});
 // Writes an array of structs to `out`, with a column for topic, timestamp and value. The columns
 // point into the batch, and keep it alive until they are released, which any thread may do. The
 // caller must release `out`.
 void ExportBatch(std::shared_ptr<const Batch> batch, ArrowArray* out);
-// As above. Unless `stored` is null, `out` also has the columns of the properties that its values
-// have. REQUIRES: `stored` has the messages of `batch`, as they are stored
+// As above, with those of the columns that `columns` has. Unless `stored` is null, `out` also has
+// the columns of the properties that its values have.
+// REQUIRES: `stored` has the messages of `batch`, as they are stored
 void ExportBatch(const std::shared_ptr<const Batch>& batch,
-                 const std::shared_ptr<const Batch>& stored, ArrowArray* out);
-// Writes a stream to `out` that gives the rest of the scan, in batches within `limits`. Any thread
-// may call the stream, but only one at a time. The caller must release `out`.
+                 const std::shared_ptr<const Batch>& stored, ArrowArray* out,
+                 const ArrowColumns& columns = {});
+// Writes a stream to `out` that gives these columns of the rest of the scan, in batches within
+// `limits`. Any thread may call the stream, but only one at a time. The caller must release `out`.
 void ExportStream(std::shared_ptr<Scan> scan, const PageLimits& limits, ValueForm form,
-                  ArrowArrayStream* out);
+                  ArrowArrayStream* out, const ArrowColumns& columns = {});
 
 struct ArrowBytesType;
 

@@ -25,6 +25,7 @@
 #include "topicdb/types/ranges.h"
 #include "topicdb/types/read.h"
 #include "topicdb/types/stats.h"
+#include "topicdb/types/summary.h"
 
 namespace topicdb {
 
@@ -168,17 +169,24 @@ class Database {
   // large slabs by commits and times, evenly by what is stored.
   Result<std::vector<Slice>> Slices(const std::vector<Filter>& filters,
                                     const SliceOptions& options) const;
-  // Reads slices: each message that matches a filter once, in no order. Returns kNotFound, which
-  // names the slab, if a slab is gone. Returns kInvalidArgument if this handle does not see all
-  // commits of the slices yet (Refresh).
+  // Reads slices: each message that matches a filter once, in no order. `with_values` is as in
+  // ScanOptions. Returns kNotFound, which names the slab, if a slab is gone. Returns
+  // kInvalidArgument if this handle does not see all commits of the slices yet (Refresh).
   Result<std::unique_ptr<Scan>> NewScan(const std::vector<Filter>& filters,
-                                        const std::vector<Slice>& slices) const;
+                                        const std::vector<Slice>& slices,
+                                        bool with_values = true) const;
   // Returns the span of commits of a shard whose messages that match a filter stay within the
   // limits. The span has at least one commit with such messages, if there is one. Deleted messages
   // may count. Generations without a commit log count for nothing.
   Result<CommitSpan> MeasureLog(std::uint32_t shard, const std::vector<Filter>& filters,
                                 const CommitRange& range, const PageLimits& limits,
                                 const InterruptCheck& interrupted = nullptr) const;
+  // Counts the messages in the range that match any of the filters, in groups, and returns the
+  // groups sorted by topic and time. Reads what blocks say about themselves, and no other messages
+  // than it must. Returns kInvalidArgument if there are more groups than the options allow.
+  Result<std::vector<MessageGroup>> Summarize(const std::vector<Filter>& filters,
+                                              const TimeRange& range, const SummaryOptions& options,
+                                              const InterruptCheck& interrupted = nullptr) const;
   // Reads the messages in the range that match any of the filters, and returns what the read took
   // instead of the messages.
   Result<Explanation> Explain(const std::vector<Filter>& filters, const TimeRange& range,

@@ -91,13 +91,14 @@ struct JobReceipt {
   // Shards that another process has open and that have not applied the job yet. That process will
   // apply it, or whoever opens the shards next: the job is committed.
   std::vector<std::uint32_t> pending;
-  bool repeated = false;  // the job was committed before
+  // The job was committed before, or a later one of its sequence. This call has stored nothing.
+  bool repeated = false;
 };
 
 // Commits a job. Returns once every shard with messages of the job has applied it, or the timeout
-// of the commit is over. May be repeated in any case: if the files are gone because the job was
-// applied before, it returns the receipt of a repeated job, as long as the shards remember the job
-// (Database::Jobs).
+// of the commit is over. May be repeated in any case, also while another process commits the same
+// job. Returns the receipt of a repeated job if an intent of the job is there, or if staged files
+// are gone or damaged and the shards remember the job (Database::Jobs).
 //
 // Returns kInvalidArgument for names and numbers that no job can have, for names that are no names
 // of staged files or come twice, and for a job that is too large for generations with the layout

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kColumns = 3;
 constexpr std::size_t kAllColumns = kColumns + kPropertyColumns;
+constexpr std::array<const char*, kColumns> kColumnNames{"topic", "timestamp", "value"};
 constexpr std::string_view kMissingShardsKey = "topicdb.missing_shards";
 
 // What an exported schema owns.
@@ -48,6 +49,26 @@ std::string MetadataOf(const MissingReasons& missing) {
   AddSized(kMissingShardsKey, &metadata);
   AddSized(numbers, &metadata);
   return metadata;
+}
+
+const char* NameOf(std::size_t column) {
+  return column < kColumns ? kColumnNames[column] : PropertyColumnName(column - kColumns);
+}
+
+// Points to those of the first `count` children that are wanted, and releases the others. Returns
+// how many are wanted.
+template <typename Holder>
+std::int64_t Choose(const ArrowColumns& columns, std::size_t count, Holder* holder) {
+  std::size_t chosen = 0;
+  for (std::size_t column = 0; column < count; ++column) {
+    auto& child = holder->children[column];
+    if (columns.Has(column)) {
+      holder->pointers[chosen++] = &child;
+    } else if (child.release != nullptr) {
+      child.release(&child);
+    }
+  }
+  return static_cast<std::int64_t>(chosen);
 }
 
 void ReleaseChildSchema(ArrowSchema* schema) { schema->release = nullptr; }
@@ -114,6 +135,7 @@ struct StreamHolder {
   std::shared_ptr<Scan> scan;
   PageLimits limits;
   ValueForm form;
+  ArrowColumns columns;
   std::string last_error;
 };
 
@@ -123,7 +145,7 @@ StreamHolder& HolderOf(ArrowArrayStream* stream) {
 
 int StreamGetSchema(ArrowArrayStream* stream, ArrowSchema* out) {
   const StreamHolder& holder = HolderOf(stream);
-  ExportSchema(out, holder.form, holder.scan->missing_shards());
+  ExportSchema(out, holder.form, holder.scan->missing_shards(), holder.columns);
   return 0;
 }
 
@@ -137,10 +159,10 @@ int StreamGetNext(ArrowArrayStream* stream, ArrowArray* out) {
   if (*batch == nullptr) {
     *out = {};  // a released array tells the end
   } else if (holder.form == ValueForm::kStored) {
-    ExportBatch(std::move(*batch), out);
+    ExportBatch(*batch, nullptr, out, holder.columns);
   } else {
     const bool with_properties = holder.form == ValueForm::kProperties;
-    ExportBatch(PayloadsOf(*batch), with_properties ? *batch : nullptr, out);
+    ExportBatch(PayloadsOf(*batch), with_properties ? *batch : nullptr, out, holder.columns);
   }
   return 0;
 }
@@ -157,14 +179,31 @@ void StreamRelease(ArrowArrayStream* stream) {
 
 }  // namespace
 
-void ExportSchema(ArrowSchema* out, ValueForm form, const MissingReasons& missing) {
+Result<ArrowColumns> ArrowColumns::Of(const std::vector<std::string>& names) {
+  std::uint32_t bits = 0;
+  for (const std::string& name : names) {
+    std::size_t column = 0;
+    while (column < kAllColumns && name != NameOf(column)) ++column;
+    if (column < kAllColumns) {
+      bits |= std::uint32_t{1} << column;
+      continue;
+    }
+    std::string known;
+    for (std::size_t i = 0; i < kAllColumns; ++i)
+      known += (i > 0 ? ", " : "") + std::string(NameOf(i));
+    return InvalidArgument("columns: there is no column '" + name + "'; there are " + known);
+  }
+  return ArrowColumns(bits);
+}
+
+void ExportSchema(ArrowSchema* out, ValueForm form, const MissingReasons& missing,
+                  const ArrowColumns& columns) {
   auto* holder = new SchemaHolder;
-  holder->children[0] = LeafSchema("u", "topic");
-  holder->children[1] = LeafSchema("tsu:UTC", "timestamp");
-  holder->children[2] = LeafSchema("z", "value");
+  holder->children[0] = LeafSchema("u", kColumnNames[0]);
+  holder->children[1] = LeafSchema("tsu:UTC", kColumnNames[1]);
+  holder->children[2] = LeafSchema("z", kColumnNames[2]);
   const bool with_properties = form == ValueForm::kProperties;
   if (with_properties) FillPropertySchemas(&holder->children[kColumns]);
-  for (std::size_t i = 0; i < kAllColumns; ++i) holder->pointers[i] = &holder->children[i];
   *out = {};
   out->format = "+s";
   out->name = "";
@@ -172,18 +211,19 @@ void ExportSchema(ArrowSchema* out, ValueForm form, const MissingReasons& missin
     holder->metadata = MetadataOf(missing);
     out->metadata = holder->metadata.data();
   }
-  out->n_children = static_cast<std::int64_t>(with_properties ? kAllColumns : kColumns);
+  out->n_children = Choose(columns, with_properties ? kAllColumns : kColumns, holder);
   out->children = holder->pointers.data();
   out->release = &ReleaseSchema;
   out->private_data = holder;
 }
 
 void ExportBatch(std::shared_ptr<const Batch> batch, ArrowArray* out) {
-  ExportBatch(batch, nullptr, out);
+  ExportBatch(batch, nullptr, out, {});
 }
 
 void ExportBatch(const std::shared_ptr<const Batch>& batch,
-                 const std::shared_ptr<const Batch>& stored, ArrowArray* out) {
+                 const std::shared_ptr<const Batch>& stored, ArrowArray* out,
+                 const ArrowColumns& columns) {
   auto* holder = new BatchHolder;
   FillColumn(batch, {batch->topic_offsets().data(), batch->topic_bytes().data()},
              &holder->children[0]);
@@ -191,25 +231,24 @@ void ExportBatch(const std::shared_ptr<const Batch>& batch,
   FillColumn(batch, {batch->value_offsets().data(), batch->value_bytes().data()},
              &holder->children[2]);
   if (stored != nullptr) FillPropertyArrays(*stored, &holder->children[kColumns]);
-  for (std::size_t i = 0; i < kAllColumns; ++i) holder->pointers[i] = &holder->children[i];
   *out = {};
   out->length = static_cast<std::int64_t>(batch->size());
   out->n_buffers = 1;
   out->buffers = holder->buffers.data();
-  out->n_children = static_cast<std::int64_t>(stored != nullptr ? kAllColumns : kColumns);
+  out->n_children = Choose(columns, stored != nullptr ? kAllColumns : kColumns, holder);
   out->children = holder->pointers.data();
   out->release = &ReleaseBatch;
   out->private_data = holder;
 }
 
 void ExportStream(std::shared_ptr<Scan> scan, const PageLimits& limits, ValueForm form,
-                  ArrowArrayStream* out) {
+                  ArrowArrayStream* out, const ArrowColumns& columns) {
   *out = {};
   out->get_schema = &StreamGetSchema;
   out->get_next = &StreamGetNext;
   out->get_last_error = &StreamGetLastError;
   out->release = &StreamRelease;
-  out->private_data = new StreamHolder{std::move(scan), limits, form, {}};
+  out->private_data = new StreamHolder{std::move(scan), limits, form, columns, {}};
 }
 
 }  // namespace topicdb

@@ -237,6 +237,8 @@ class PropertyColumns {
 
 }  // namespace
 
+const char* PropertyColumnName(std::size_t column) { return Fields()[column].name; }
+
 void FillPropertySchemas(ArrowSchema* out) {
   for (const Field& field : Fields()) *out++ = SchemaOf(field);
 }

@@ -10,6 +10,8 @@ namespace topicdb {
 
 inline constexpr std::size_t kPropertyColumns = 11;
 
+// Returns the name of a column of properties. REQUIRES: column < kPropertyColumns
+const char* PropertyColumnName(std::size_t column);
 // Fills kPropertyColumns structures at `out`. The caller must release each of them.
 void FillPropertySchemas(ArrowSchema* out);
 // Fills kPropertyColumns structures from `stored`, which has messages as they are stored. All

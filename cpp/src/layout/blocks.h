@@ -2,8 +2,8 @@
 // today that is the layout columnar.
 //
 // The functions take several requests, and a message is wanted if any of the requests wants it.
-// REQUIRES (ListBlocks, CountByCommit, NewUnorderedReader): at least one request; the requests
-// differ only in streams and filter
+// REQUIRES (ListBlocks, CountByCommit, NewUnorderedReader, SummarizeBlocks): at least one request;
+// the requests differ only in streams and filter
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "layout/layout.h"
+#include "layout/message_groups.h"
+#include "topicdb/interrupt.h"
 
 namespace topicdb {
 
@@ -44,5 +46,13 @@ Result<std::map<Serial, MessageCount>> CountByCommit(const RocksSource& source,
 // The reader does not sort, and keeps few pages in memory at a time.
 std::unique_ptr<StreamReader> NewUnorderedReader(const RocksSource& source,
                                                  std::vector<ReadRequest> any_of);
+
+// Adds the wanted messages to `groups`. Counts blocks by their entries and pages by the directories
+// of their blocks where these tell enough, and reads no other page than it must. Returns what it
+// has read. Returns kCorruption, kInterrupted or kStorage, or kInvalidArgument if there are too
+// many groups; `groups` has a part of the messages then.
+Result<ReadCounters> SummarizeBlocks(const RocksSource& source,
+                                     const std::vector<ReadRequest>& any_of,
+                                     const InterruptCheck& interrupted, MessageGroups* groups);
 
 }  // namespace topicdb

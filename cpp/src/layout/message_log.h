@@ -61,6 +61,8 @@ struct SealLimits {
   std::size_t fresh_blocks_max;
   std::size_t block_bytes_max;  // of topics and values; one message may be larger
   std::size_t page_bytes_max;
+  // Whether sealed pages have their values apart, as all new ones do. Tests make early pages.
+  bool values_apart = true;
 };
 
 // Says which part of a slab to seal.

@@ -80,6 +80,9 @@ struct ReadRequest {
   // A message may match one of these instead of `filter`. Only readers in order and LastReaders
   // use them.
   std::vector<Filter> or_filters = {};
+  // If false, the messages have empty values, and a layout that can leave the stored values unread
+  // does so. LastReaders give values in any case.
+  bool with_values = true;
 };
 
 }  // namespace topicdb

@@ -73,19 +73,18 @@ enum class StagedState {
   kInstalled,
 };
 
-// Stores a page under a key. Called in the order of keys.
-using KeySink = std::function<Status(std::string_view key, std::string_view page)>;
+// Stores a record of a page under a key. Called in the order of keys.
+using KeySink = std::function<Status(std::string_view key, std::string_view record)>;
+// Returns the record that is stored under a key, or kCorruption if there is none.
+using KeySource = std::function<Result<std::string>(std::string_view key)>;
 
-// Sorts rows, compresses them into pages, passes the pages to `sink`, and fills `block`. `pages` is
-// the number under which the pages are stored.
+// Sorts rows, compresses them into pages, passes the records of the pages to `sink`, and fills
+// `block`. `pages` is the number under which the pages are stored.
 // REQUIRES: at least one row; pages >= kStagedPagesMin, and no other pages of the slab have or will
 // have this number
 Status StageBlock(const StagedRows& rows, std::uint64_t pages, std::size_t page_bytes_max,
                   const KeySink& sink, StagedBlock* block);
-// Returns the number `pages` that StageBlock had when it made the page with this key, or 0 if the
-// key is too short.
-std::uint64_t StagedPagesOf(std::string_view key);
-// A message of a staged page. Valid during the call that visits it.
+// A message of a staged block. Valid during the call that visits it.
 struct StagedMessage {
   std::string_view topic;
   std::int64_t time;
@@ -93,9 +92,10 @@ struct StagedMessage {
   std::uint32_t index;  // number of its row, in the order in which rows came
 };
 
-// Calls visit for each message of a page that StageBlock has made, until visit returns an error.
-// Visits messages of one topic in the order of their times, and messages of equal time in the order
-// in which they came. Returns the error of visit, or kCorruption if the page is damaged.
-Status ForEachStagedMessage(std::string_view page,
+// Calls visit for each message of a block that StageBlock has made, now or in an earlier version,
+// until visit returns an error. Visits messages of one topic in the order of their times, and
+// messages of equal time in the order in which they came. Returns the error of visit or of
+// `source`, or kCorruption if the block is damaged.
+Status ForEachStagedMessage(const StagedBlock& block, const KeySource& source,
                             const std::function<Status(const StagedMessage&)>& visit);
 }  // namespace topicdb

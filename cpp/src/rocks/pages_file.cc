@@ -49,15 +49,31 @@ std::uint64_t PagesFile::bytes() const { return writer_->file.FileSize(); }
 
 Status PagesFile::Finish() { return FromRocks(writer_->file.Finish(), "writing " + path_); }
 
-Status ForEachPage(const std::string& path,
-                   const std::function<Status(std::string_view, std::string_view)>& visit) {
-  rocksdb::SstFileReader reader(MakeOptions());
-  TOPICDB_RETURN_IF_ERROR(FromRocks(reader.Open(path), "opening " + path));
-  const std::unique_ptr<rocksdb::Iterator> pages(reader.NewIterator(rocksdb::ReadOptions()));
-  for (pages->SeekToFirst(); pages->Valid(); pages->Next()) {
-    TOPICDB_RETURN_IF_ERROR(visit(pages->key().ToStringView(), pages->value().ToStringView()));
+struct PagesFileReader::Reader {
+  rocksdb::SstFileReader file{MakeOptions()};
+  std::unique_ptr<rocksdb::Iterator> records;  // must go before the file
+};
+
+PagesFileReader::PagesFileReader(std::string path)
+    : path_(std::move(path)), reader_(std::make_unique<Reader>()) {}
+
+PagesFileReader::~PagesFileReader() = default;
+
+Result<std::unique_ptr<PagesFileReader>> PagesFileReader::Open(const std::string& path) {
+  std::unique_ptr<PagesFileReader> reader(new PagesFileReader(path));
+  TOPICDB_RETURN_IF_ERROR(FromRocks(reader->reader_->file.Open(path), "opening " + path));
+  reader->reader_->records.reset(reader->reader_->file.NewIterator(rocksdb::ReadOptions()));
+  return reader;
+}
+
+Result<std::string> PagesFileReader::Get(std::string_view key) {
+  rocksdb::Iterator& records = *reader_->records;
+  records.Seek(key);
+  TOPICDB_RETURN_IF_ERROR(FromRocks(records.status(), "reading " + path_));
+  if (!records.Valid() || records.key() != rocksdb::Slice(key)) {
+    return Corruption(path_ + ": a page is missing");
   }
-  return FromRocks(pages->status(), "reading " + path);
+  return records.value().ToString();
 }
 
 Status Ingest(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, const std::string& path) {

@@ -1,7 +1,6 @@
 // Writes a table file of pages outside of any database, and brings it into one.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,10 +35,26 @@ class PagesFile {
   const std::unique_ptr<Writer> writer_;
 };
 
-// Calls visit(key, page) for every page of the file in order, until a call fails. Returns the error
-// of that call, or kCorruption.
-Status ForEachPage(const std::string& path,
-                   const std::function<Status(std::string_view, std::string_view)>& visit);
+// Reads records of pages out of such a file. The caller of Open owns it. Not thread-safe.
+class PagesFileReader {
+ public:
+  // Opens the file `path`. Returns kStorage or kCorruption.
+  static Result<std::unique_ptr<PagesFileReader>> Open(const std::string& path);
+  ~PagesFileReader();
+  PagesFileReader(const PagesFileReader&) = delete;
+  PagesFileReader& operator=(const PagesFileReader&) = delete;
+
+  // Returns the record with this key. Returns kCorruption if there is none or if the file is
+  // damaged.
+  Result<std::string> Get(std::string_view key);
+
+ private:
+  struct Reader;
+  explicit PagesFileReader(std::string path);
+
+  const std::string path_;
+  const std::unique_ptr<Reader> reader_;
+};
 
 // Adds the pages of the file to the family, durably. The file stays as it is, and the database
 // shares its blocks on disk where the file system can. Returns kStorage.

@@ -14,6 +14,7 @@
 #include "store/database/missing_shards.h"
 #include "store/read/last_source.h"
 #include "store/read/log_gaps.h"
+#include "store/read/summary.h"
 
 namespace topicdb {
 
@@ -255,6 +256,7 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filte
     }
   }
   std::vector<StreamTarget> targets = PlanStreams(moments, filters, options.range, options.streams);
+  for (StreamTarget& target : targets) target.with_values = options.with_values;
   std::unique_ptr<MessageSource> source;
   ScanOrder order = options.order;
   // A layout that reads all streams of a slab at once merges them by time already.
@@ -283,6 +285,18 @@ Result<std::unique_ptr<Scan>> Database::Last(const std::vector<Filter>& filters,
   return std::make_unique<Scan>(std::make_shared<ScanImpl>(
       impl_, std::move(moments), std::make_unique<LastSource>(std::move(targets), range),
       left_out));
+}
+
+Result<std::vector<MessageGroup>> Database::Summarize(const std::vector<Filter>& filters,
+                                                      const TimeRange& range,
+                                                      const SummaryOptions& options,
+                                                      const InterruptCheck& interrupted) const {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(CheckSummaryOptions(options));
+  TOPICDB_RETURN_IF_ERROR(LeftOut(filters).status());
+  const std::vector<ShardMoment> moments = impl_->shards().Moments();
+  return SummarizeTargets(PlanStreams(moments, filters, range, std::nullopt), range, options,
+                          interrupted);
 }
 
 Result<Explanation> Database::Explain(const std::vector<Filter>& filters, const TimeRange& range,

@@ -109,7 +109,8 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
 }
 
 Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filters,
-                                                const std::vector<Slice>& slices) const {
+                                                const std::vector<Slice>& slices,
+                                                bool with_values) const {
   TOPICDB_ENTER(impl_);
   std::vector<ShardMoment> moments =
       impl_->shards().WholeMoments();  // what is seen was decided with them
@@ -119,8 +120,9 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filte
                              MomentOf(impl_->shards(), moments, slice.slab.shard));
     TOPICDB_ASSIGN_OR_RETURN(const SlabView* const found,
                              FindSlab(moment, slice, *impl_->environment().rules()));
-    AddParts(moment.view, found->slab, RequestsOf(*moment.view, *found->slab, filters, slice),
-             &parts);
+    std::vector<ReadRequest> requests = RequestsOf(*moment.view, *found->slab, filters, slice);
+    for (ReadRequest& request : requests) request.with_values = with_values;
+    AddParts(moment.view, found->slab, std::move(requests), &parts);
   }
   return std::make_unique<Scan>(std::make_shared<ScanImpl>(
       impl_, std::move(moments), std::make_unique<SliceSource>(std::move(parts))));

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kOwnerPauseMin(2);
 constexpr std::chrono::milliseconds kOwnerPauseMax(100);
+constexpr std::chrono::microseconds kRemovePatience = std::chrono::seconds(1);
 constexpr std::uint64_t kBytesMaxWithoutBlocks = std::uint64_t{1} << 30;
 constexpr std::size_t kCommitCacheBytes = std::size_t{1} << 20;
 
@@ -81,6 +82,20 @@ Status CheckPart(const StagedPart& part, const std::string& directory, const Sch
                     " is for a shard that the database does not have");
 }
 
+// Checks that these can be names of staged files, and that none comes twice. An empty name is that
+// of a task without messages.
+Status CheckFileNames(const std::vector<std::string>& names) {
+  std::set<std::string> files;
+  for (const std::string& name : names) {
+    if (name.empty()) continue;
+    const bool is_name = name.find('/') == std::string::npos && name.ends_with(".staged");
+    if (!is_name || !files.insert(name).second) {
+      return InvalidArgument("files: '" + name + "' is no name of a staged file, or comes twice");
+    }
+  }
+  return Status::Ok();
+}
+
 // Returns the intent of a job. Checks everything that tasks have staged, so that nothing can go
 // wrong once the intent is written.
 Result<JobIntent> MakeIntent(const std::string& path, const JobCommit& commit,
@@ -93,14 +108,9 @@ Result<JobIntent> MakeIntent(const std::string& path, const JobCommit& commit,
   intent.malformed = commit.malformed;
   const std::string directory = JobDirectory(path, commit.job);
   std::set<std::uint32_t> shards;
-  std::set<std::string> files;
   JobBytes bytes;
   for (const std::string& name : commit.files) {
     if (name.empty()) continue;  // of a task without messages
-    const bool is_name = name.find('/') == std::string::npos && name.ends_with(".staged");
-    if (!is_name || !files.insert(name).second) {
-      return InvalidArgument("files: '" + name + "' is no name of a staged file, or comes twice");
-    }
     TOPICDB_ASSIGN_OR_RETURN(const StagedFile file, LoadStagedFile(directory, name));
     if (file.database != descriptor.id) {
       return Corruption(directory + "/" + name + " was staged for another database");
@@ -181,38 +191,121 @@ Result<std::map<std::uint32_t, ShardOutcome>> Apply(const std::string& path,
   }
 }
 
-// Returns the receipt of a job that was committed before, so that its files are gone. Absent if the
-// database does not know the job.
-std::optional<JobReceipt> FindApplied(const std::string& path, const JobCommit& commit) {
+// Returns the name under which shards remember a job.
+const std::string& SequenceOf(const JobCommit& commit) {
+  return commit.sequence.empty() ? commit.job : commit.sequence;
+}
+
+// Returns the receipt of a job that every shard with messages of it has applied before, or of a
+// later job of its sequence. Absent if no shard remembers one. Returns the error of opening the
+// database, as nobody knows then whether the job was committed.
+Result<std::optional<JobReceipt>> FindApplied(const std::string& path, const JobCommit& commit) {
   OpenOptions options;
   options.read_only = true;
   options.cache_bytes = kCommitCacheBytes;
-  const auto database = Database::Open(path, options);
-  if (!database.ok()) return std::nullopt;
-  const auto jobs = (*database)->Jobs();
-  if (!jobs.ok()) return std::nullopt;
-  const std::string& name = commit.sequence.empty() ? commit.job : commit.sequence;
+  TOPICDB_ASSIGN_OR_RETURN(const auto database, Database::Open(path, options));
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobInfo> jobs, database->Jobs());
   JobReceipt receipt;
   receipt.repeated = true;
-  for (const JobInfo& job : *jobs) {
+  for (const JobInfo& job : jobs) {
     const bool is_numbered = job.number > 0;
-    if (job.sequence != name || is_numbered != (commit.number > 0)) continue;
+    if (job.sequence != SequenceOf(commit) || is_numbered != (commit.number > 0)) continue;
     if (job.number < commit.number) continue;
     receipt.serials.emplace_back(job.shard, job.last_serial);
     if (job.number == commit.number) receipt.messages += job.messages;
   }
-  if (receipt.serials.empty()) return std::nullopt;
-  return receipt;
+  if (receipt.serials.empty()) return std::optional<JobReceipt>();
+  return std::optional(std::move(receipt));
+}
+
+// Returns the intent that has committed a job, or else one of a later job of its sequence. Absent
+// if there is neither.
+// REQUIRES (FindIntent): the caller has LockJobs
+Result<std::optional<JobIntent>> FindIntent(const std::string& path, const JobCommit& commit,
+                                            const DatabaseId& database) {
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));
+  std::optional<JobIntent> found;
+  for (const JobIntent& intent : intents) {
+    const bool is_numbered = intent.number > 0;
+    if (intent.database != database || intent.sequence != SequenceOf(commit)) continue;
+    if (is_numbered != (commit.number > 0) || intent.number < commit.number) continue;
+    if (!found.has_value() || intent.number < found->number) found = intent;
+  }
+  return found;
+}
+
+// What is known of a job once it is committed: its intent, or its receipt if it was committed and
+// applied before.
+struct Committed {
+  std::optional<JobIntent> intent;
+  JobReceipt receipt;
+};
+
+// Returns what is known of a job that was committed before. Removes what tasks have staged for it
+// unless shards still need that. `fault` is what is wrong with what is staged; it is returned if
+// the job was not committed before.
+// REQUIRES (FindCommitted): the caller has LockJobs, and there is no intent of the job
+Result<Committed> FindCommitted(const std::string& path, const JobCommit& commit,
+                                const Status& fault) {
+  const auto applied = FindApplied(path, commit);
+  if (!applied.ok()) {
+    return Status(fault.code(),
+                  fault.message() + "; whether the job '" + commit.job +
+                      "' was committed before is not known: " + applied.status().message());
+  }
+  if (!applied->has_value()) return fault;
+  // A later opening removes what is left.
+  RemoveTree(JobDirectory(path, commit.job)).IgnoreError();
+  return Committed{std::nullopt, **applied};
 }
 
 // Checks a job and commits it by writing its intent, while nobody can remove what it has staged.
-// The intent of a job without messages is not written.
-Result<JobIntent> Commit(const std::string& path, const JobCommit& commit,
+// The intent of a job without messages is not written. What is staged counts for nothing if the job
+// was committed before, so a part of it, or all of it, may be gone.
+Result<Committed> Commit(const std::string& path, const JobCommit& commit,
                          const Descriptor& descriptor) {
   TOPICDB_ASSIGN_OR_RETURN(const auto lock, LockJobs(path, commit.timeout));
-  TOPICDB_ASSIGN_OR_RETURN(JobIntent intent, MakeIntent(path, commit, descriptor));
-  if (!intent.shards.empty()) TOPICDB_RETURN_IF_ERROR(WriteIntent(path, &intent));
-  return intent;
+  TOPICDB_ASSIGN_OR_RETURN(auto earlier, FindIntent(path, commit, descriptor.id));
+  Committed committed;
+  if (earlier.has_value()) {
+    if (earlier->job != commit.job) {  // another attempt of a batch, whose messages count
+      TOPICDB_RETURN_IF_ERROR(RemoveTree(JobDirectory(path, commit.job)));
+    }
+    committed.receipt.repeated = true;
+    committed.receipt.messages = earlier->number == commit.number ? earlier->messages : 0;
+    committed.intent = std::move(earlier);
+    return committed;
+  }
+  Result<JobIntent> made = MakeIntent(path, commit, descriptor);
+  const Code code = made.status().code();
+  if (code == Code::kNotFound || code == Code::kCorruption) {
+    return FindCommitted(path, commit, made.status());
+  }
+  TOPICDB_RETURN_IF_ERROR(made.status());
+  committed.receipt.messages = made->messages;
+  if (made->shards.empty()) return committed;
+  TOPICDB_RETURN_IF_ERROR(WriteIntent(path, &*made));
+  committed.intent = std::move(made).value();
+  return committed;
+}
+
+// Adds to the receipt of a job what the shards have done with its intent.
+void AddOutcomes(const JobIntent& intent, const std::map<std::uint32_t, ShardOutcome>& outcomes,
+                 JobReceipt* receipt) {
+  receipt->pending = Missing(intent, outcomes);
+  bool is_repeated = receipt->pending.empty();
+  for (const auto& [shard, outcome] : outcomes) {
+    receipt->serials.emplace_back(shard, outcome.serial);
+    is_repeated = is_repeated && outcome.repeated;
+  }
+  receipt->repeated = receipt->repeated || is_repeated;
+}
+
+// Removes the files of an intent that every shard has applied, unless another process commits jobs
+// for too long. A later opening removes what is left: the job has not failed.
+void RemoveFiles(const std::string& path, const JobIntent& intent) {
+  const auto lock = LockJobs(path, kRemovePatience);
+  if (lock.ok()) RemoveApplied(path, intent).IgnoreError();
 }
 
 }  // namespace
@@ -223,30 +316,19 @@ Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
   if (commit.sequence.empty() != (commit.number == 0)) {
     return InvalidArgument("number: a job of a sequence has one, from 1 on; others have none");
   }
+  TOPICDB_RETURN_IF_ERROR(CheckFileNames(commit.files));
   TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase found, FindDatabase(path));
-  Result<JobIntent> made = Commit(path, commit, found.descriptor);
-  if (made.status().code() == Code::kNotFound) {
-    if (auto receipt = FindApplied(path, commit)) return std::move(*receipt);
-  }
-  TOPICDB_RETURN_IF_ERROR(made.status());
-  const JobIntent intent = std::move(made).value();
-  JobReceipt receipt;
-  receipt.messages = intent.messages;
-  if (intent.shards.empty()) {
-    TOPICDB_RETURN_IF_ERROR(AbortJob(path, commit.job));
+  TOPICDB_ASSIGN_OR_RETURN(Committed committed, Commit(path, commit, found.descriptor));
+  JobReceipt receipt = std::move(committed.receipt);
+  if (!committed.intent.has_value()) {
+    if (!receipt.repeated) TOPICDB_RETURN_IF_ERROR(AbortJob(path, commit.job));
     return receipt;
   }
+  const JobIntent& intent = *committed.intent;
   const auto outcomes = Apply(path, intent, commit.timeout);
   if (!outcomes.ok()) return AfterCommit(outcomes.status(), commit.job);
-  receipt.pending = Missing(intent, *outcomes);
-  receipt.repeated = receipt.pending.empty();
-  for (const auto& [shard, outcome] : *outcomes) {
-    receipt.serials.emplace_back(shard, outcome.serial);
-    receipt.repeated = receipt.repeated && outcome.repeated;
-  }
-  // The job is committed and applied, so it has not failed if its files cannot be removed now. A
-  // later opening removes them.
-  if (receipt.pending.empty()) RemoveApplied(path, intent).IgnoreError();
+  AddOutcomes(intent, *outcomes, &receipt);
+  if (receipt.pending.empty()) RemoveFiles(path, intent);
   return receipt;
 }
 

@@ -19,7 +19,8 @@ Result<std::uint64_t> CountIn(const Database& database, const KeyRange& keys,
     return std::any_of(without.begin(), without.end(),
                        [&](const SlabInfo& slab) { return slab.id == slice.slab; });
   });
-  TOPICDB_ASSIGN_OR_RETURN(const auto scan, database.NewScan({keys.filter}, slices));
+  TOPICDB_ASSIGN_OR_RETURN(const auto scan,
+                           database.NewScan({keys.filter}, slices, /*with_values=*/false));
   std::uint64_t messages = 0;
   while (true) {
     TOPICDB_ASSIGN_OR_RETURN(const auto batch, scan->Next(PageLimits(), interrupted));

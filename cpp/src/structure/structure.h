@@ -67,6 +67,8 @@ class RowFilter {
 
   // Returns the words that must stand at varying levels.
   const std::vector<Constraint>& constraints() const { return constraints_; }
+  // Returns whether every topic of the structure matches.
+  bool MatchesAll() const;
   // Returns whether a topic with these words at the varying levels matches.
   bool Matches(std::span<const std::string_view> words) const;
 

@@ -69,6 +69,11 @@ std::optional<RowFilter> RowFilter::Make(const Structure& structure, const Filte
   return result;
 }
 
+bool RowFilter::MatchesAll() const {
+  return constraints_.empty() && !excludes_dollar_ &&
+         (!whole_.has_value() || whole_->is_everything());
+}
+
 bool RowFilter::Matches(std::span<const std::string_view> words) const {
   if (whole_.has_value()) return whole_->Matches(words[0]);
   if (excludes_dollar_ && IsDollarLevel(words[0])) return false;

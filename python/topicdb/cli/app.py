@@ -13,6 +13,7 @@ from topicdb.cli.commands import (
     care,
     changing,
     consumers,
+    counting,
     ingest,
     inspecting,
     lifecycle,
@@ -82,6 +83,7 @@ app.command()(messages.scan)
 app.command()(messages.last)
 app.command()(tail.tail)
 app.command()(top.top)
+app.command()(counting.count)
 app.command()(sql.sql)
 app.command()(changing.publish)
 app.command()(changing.delete)

@@ -41,6 +41,7 @@ CALLS: dict[str, Callable[[Engine], object]] = {
     "next_of_scan": lambda engine: engine.next_of_scan(SCAN, 1, 1),
     "slices": lambda engine: engine.slices(["#"], None, None, {}, {}, 1 << 20),
     "scan_slices": lambda engine: engine.scan_slices(["#"], []).next_batch(1, 1),
+    "summarize": lambda engine: engine.summarize("#", None, None, 0, None, 0),
     "explain": lambda engine: engine.explain("#", None, None),
     "tail": lambda engine: engine.tail(["#"], {}, {}),
     "watch_streams": lambda engine: engine.watch_streams("#", False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Iterator as _Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,6 +11,7 @@ from topicdb import _core
 from topicdb.arguments.forms import Form
 from topicdb.arguments.wrong_types import wrong_type
 from topicdb.cursor.contract import ScanCursor
+from topicdb.frames.chosen import check_chosen, chosen_of, names_of
 from topicdb.frames.converting import Values, check_count, pandas_of, polars_of, pylist_of
 from topicdb.frames.progress import Part, with_progress
 from topicdb.frames.shown import ROWS_MAX, messages_html, never
@@ -77,14 +78,19 @@ class Scan:
         missing: Callable[[], dict[int, str]] = dict,
         asked: Callable[[], str] = str,
         about: Callable[[], int | None] = lambda: None,
+        counted: Callable[[], int] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
     ) -> None:
         """``open`` begins a read; ``open_unordered`` one of the same messages in any order.
 
         ``asked`` returns the call that made the scan, for ``repr``.
 
-        ``open_unordered`` serves ``count``; it is given where that is faster. ``missing`` returns
-        the missing shards that a read would leave out now. ``about`` returns about how many
-        messages a read would give, or None if it cannot know.
+        ``open_unordered`` serves ``count``, and may leave out values; it is given where that is
+        faster. ``missing`` returns the missing shards that a read would leave out now. ``about``
+        returns about how many messages a read would give, or None if it cannot know. ``counted``
+        returns exactly how many there are; without it ``count`` reads them. ``columns`` are those
+        that ``open`` reads; None: all.
         """
         self._open = open
         self._form = form
@@ -92,6 +98,8 @@ class Scan:
         self._missing = missing
         self._asked = asked
         self._about = about
+        self._columns = None if columns is None else list(columns)
+        self._counted = counted
 
     @property
     def form(self) -> Form:
@@ -149,7 +157,12 @@ class Scan:
         return [message for batch in self.batches() for message in batch.to_list()]
 
     def count(self) -> int:
-        """Returns how many messages there are. It reads them all, as they are stored."""
+        """Returns how many messages there are. It reads few of them, as ``Database.summarize``.
+
+        A scan of ``streams``, ``last``, ``scan_slices`` or a transaction reads all of them.
+        """
+        if self._counted is not None:
+            return self._counted()
         stored = Scan(self._open_unordered, "stored")
         return sum(len(batch) for batch in stored.batches())
 
@@ -162,9 +175,10 @@ class Scan:
 
         Returns:
             The table. Its columns are topic, timestamp (µs, UTC) and value, and with
-            ``properties=True`` also those of docs/concepts/properties.md. If it leaves out missing
-            shards, the metadata of its schema has their numbers: ``b"topicdb.missing_shards"``,
-            such as ``b"1,3"``.
+            ``properties=True`` also those of docs/concepts/properties.md. A scan of some
+            ``columns`` has only these, in the same order. If it leaves out missing shards, the
+            metadata of its schema has their numbers: ``b"topicdb.missing_shards"``, such as
+            ``b"1,3"``.
 
         Raises:
             ModuleNotFoundError: pyarrow is missing: install ``topicdb[arrow]``.
@@ -175,7 +189,7 @@ class Scan:
             parts = _arrow_batches(scan, ARROW_ROWS, ARROW_BYTES_MAX, self._form)
             batches = list(self._shown(parts, "to_arrow", progress=progress))
             metadata = missing_metadata(scan.missing_shards())
-        schema = pa.schema(_core.arrow_schema(self._form)).with_metadata(metadata)
+        schema = pa.schema(_core.arrow_schema(self._form, self._columns)).with_metadata(metadata)
         return pa.Table.from_batches(batches, schema=schema)
 
     def head(self, n: int = 10) -> _core.Batch:
@@ -204,7 +218,8 @@ class Scan:
         if len(batches) == 1:
             return batches[0].read_as(self._form)
         rows = (message for batch in batches for message in batch)
-        return _core.batch_of_rows(rows).read_as(self._form)
+        found = _core.batch_of_rows(rows).read_as(self._form)
+        return found if self._columns is None else found.select(self._columns)
 
     def to_pylist(
         self, *, values: Values = "bytes", progress: bool = False
@@ -222,13 +237,16 @@ class Scan:
             with the fields of ``topicdb.Properties`` if the scan was made with ``properties=True``.
 
         Raises:
-            ValueError: ``values`` is something else, or a timestamp is after the year 9999.
+            ValueError: ``values`` is something else, or the scan has no column ``value`` for it, or
+                a timestamp is after the year 9999.
             ClosedError, CorruptionError, ForkedError: the database cannot be read.
 
         Example:
             >>> db.last("site/+/temperature").to_pylist(values="json")      # doctest: +SKIP
         """
-        return pylist_of(self._shown(self.batches(), "to_pylist", progress=progress), values)
+        check_chosen(self._columns, values)
+        rows = pylist_of(self._shown(self.batches(), "to_pylist", progress=progress), values)
+        return rows if self._columns is None else [chosen_of(row, self._columns) for row in rows]
 
     def to_pandas(self, *, values: Values = "bytes", progress: bool = False) -> pd.DataFrame:
         """Returns all messages as a pandas.DataFrame. Needs the extra ``topicdb[pandas]``.
@@ -246,7 +264,8 @@ class Scan:
             for each MQTT property if the scan was made with ``properties=True``.
 
         Raises:
-            ValueError: ``values`` is something else, or there are more than 1,000 JSON fields.
+            ValueError: ``values`` is something else, or the scan has no column ``value`` for it, or
+                there are more than 1,000 JSON fields.
             ModuleNotFoundError: pandas is not installed.
             ClosedError, CorruptionError, ForkedError: the database cannot be read.
 
@@ -254,9 +273,11 @@ class Scan:
             >>> frame = db.scan("site/#", start="-24h").to_pandas(values="json")  # doctest: +SKIP
             >>> frame.set_index("timestamp")["temperature"].plot()                # doctest: +SKIP
         """
+        check_chosen(self._columns, values)
         batches = self.batches(ARROW_ROWS, bytes_max=ARROW_BYTES_MAX)
         shown = self._shown(batches, "to_pandas", progress=progress)
-        return pandas_of(shown, self._form, values)
+        frame = pandas_of(shown, self._form, values)
+        return frame if self._columns is None else frame[names_of(frame, self._columns)]
 
     def to_polars(self, *, values: Values = "bytes", progress: bool = False) -> pl.DataFrame:
         """Returns all messages as a polars.DataFrame. Needs the extra ``topicdb[polars]``.
@@ -274,16 +295,18 @@ class Scan:
             for each MQTT property if the scan was made with ``properties=True``.
 
         Raises:
-            ValueError: ``values`` is something else, or there are more than 1,000 JSON fields.
+            ValueError: ``values`` is something else, or the scan has no column ``value`` for it, or
+                there are more than 1,000 JSON fields.
             ModuleNotFoundError: polars is not installed.
             ClosedError, CorruptionError, ForkedError: the database cannot be read.
 
         Example:
             >>> db.scan("site/#").to_polars(values="text").group_by("topic").len()  # doctest: +SKIP
         """
+        check_chosen(self._columns, values)
         batches = self.batches(ARROW_ROWS, bytes_max=ARROW_BYTES_MAX)
         shown = self._shown(batches, "to_polars", progress=progress)
-        return polars_of(shown, self._form, values)
+        return polars_of(shown, self._form, values, self._columns)
 
     def _shown(self, parts: _Iterator[Part], method: str, *, progress: bool) -> _Iterator[Part]:
         """Returns ``parts``, with a progress bar if there is to be one."""
@@ -307,7 +330,7 @@ class Scan:
 
     def __arrow_c_schema__(self) -> object:
         """Returns the columns as an Arrow C schema, for those who ask before they read."""
-        return _core.arrow_schema(self._form).__arrow_c_schema__()
+        return _core.arrow_schema(self._form, self._columns).__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Returns the messages as an Arrow C stream, read lazily: the database must stay open."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from topicdb.closing import Closing
+from topicdb.cooperating import Directory, Extent, Staging
 from topicdb.database.facade.copying import Copying
 from topicdb.database.facade.files import ParquetFiles
 from topicdb.database.facade.following import Following
@@ -15,6 +17,7 @@ from topicdb.database.facade.writing import Writing
 from topicdb.engine import AppendQueue, Engine
 from topicdb.engines.appends import AppendThread
 from topicdb.engines.base import check_engine
+from topicdb.engines.features import require
 from topicdb.follow.readers import OpenReaders
 from topicdb.frames.shown import never
 from topicdb.frames.text import size_text, table
@@ -89,6 +92,28 @@ class Database(Writing, Reading, Stepping, Following, Lifecycle, Copying, Parque
             3
         """
         return {**self._core.stats(), "subscriptions": self._core.subscription_stats()}
+
+    def _extent(self, filters: Sequence[str] | None) -> Extent:
+        """Returns how far the database reaches now; without its id, which only servers give.
+
+        ``filters`` are those of the reads to come: a server asks whether the token may read them.
+        """
+        slabs = self._core.slabs()
+        return Extent(
+            "",
+            {shard["shard"]: shard["serial"] for shard in self._core.stats()["shards"]},
+            [(one.shard, one.retention_class, one.generation) for one in slabs],
+            [
+                (one.shard, one.retention_class, one.generation)
+                for one in slabs
+                if not one.read_only
+            ],
+        )
+
+    def _staging(self) -> Staging:
+        """Returns what stages messages for this database, for ``topicdb.jobs``."""
+        require(self._core, "directory", "jobs")
+        return Directory(self.path)
 
     def refresh(self) -> None:
         """In a read-only handle, shows what was written since. Otherwise does nothing."""

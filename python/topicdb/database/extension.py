@@ -26,7 +26,15 @@ from topicdb.results import (
     StructureUsage,
     TrimCount,
 )
-from topicdb.types import Message, Page, Properties, PropertyMessage, Receipt, Slice
+from topicdb.types import (
+    Message,
+    MessageGroup,
+    Page,
+    Properties,
+    PropertyMessage,
+    Receipt,
+    Slice,
+)
 
 
 def configure() -> None:
@@ -45,6 +53,7 @@ def configure() -> None:
         Envelope,
         Loss,
         Maintained,
+        MessageGroup,
         Page,
         Problem,
         QueueInfo,

@@ -12,10 +12,11 @@ from topicdb._core import Iterator
 from topicdb.engine import Engine, Filters, RowPlace, ScanCursor
 from topicdb.engines.columns import split_keys
 from topicdb.engines.features import FEATURES, Feature
+from topicdb.engines.groups import MessageGroups
 from topicdb.engines.scans import BatchScan, Numbered
 from topicdb.engines.values import checked_arrow, checked_filters
 from topicdb.results import QuotaState
-from topicdb.types import Keys, Receipt
+from topicdb.types import Keys, MessageGroup, Receipt
 
 METHODS: frozenset[str] = frozenset(
     name for name, found in vars(Engine).items() if callable(found) and not name.startswith("_")
@@ -115,6 +116,27 @@ class EngineBase:
         finally:
             scan.close()
         return BatchScan([newest[topic] for topic in sorted(newest, key=str.encode)])
+
+    def summarize(
+        self,
+        filter: Filters,
+        start: int | None,
+        end: int | None,
+        topic_levels: int | None,
+        span: int | None,
+        origin: int,
+        /,
+    ) -> list[MessageGroup]:
+        """Counts messages in groups, for which it reads all of them by ``scan``."""
+        groups = MessageGroups(topic_levels, span, origin)
+        scan: ScanCursor = self.scan(filter, start, end, "none", None)
+        try:
+            while (batch := scan.next_batch(_ROWS_MAX, _BYTES_MAX, False)) is not None:
+                for message in batch:
+                    groups.add(message.topic, message.timestamp)
+        finally:
+            scan.close()
+        return groups.sorted()
 
     def quota(self) -> QuotaState:
         """Returns that there is none, and what ``stats`` counts."""

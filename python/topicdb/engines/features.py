@@ -25,6 +25,7 @@ Feature: TypeAlias = Literal[
     "trimming",
     "usage",
     "explain",
+    "summaries",
     "snapshots",
     "jobs",
 ]
@@ -49,6 +50,7 @@ FEATURES: dict[Feature, tuple[str, ...]] = {
     "trimming": ("trim",),
     "usage": ("usage", "usage_by_structure"),
     "explain": ("explain",),
+    "summaries": ("summarize",),
     "snapshots": ("snapshot",),
     "jobs": ("jobs",),
 }

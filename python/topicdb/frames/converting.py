@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -160,16 +160,23 @@ def _property_columns(pd: Any, properties: list[Properties]) -> dict[str, Any]:
     return columns
 
 
-def polars_of(batches: Iterable[Batch], form: Form, values: Values) -> pl.DataFrame:
-    """Returns messages as a DataFrame of polars; see ``Scan.to_polars``."""
+def polars_of(
+    batches: Iterable[Batch], form: Form, values: Values, chosen: Sequence[str] | None = None
+) -> pl.DataFrame:
+    """Returns messages as a DataFrame of polars; see ``Scan.to_polars``.
+
+    ``chosen`` are the columns that the batches have as Arrow data; None: all.
+    """
     check_values(values)
     library("polars", "to_polars")
     import polars as pl
 
     from topicdb import _core
 
-    empty = pl.DataFrame(_core.empty_batch().read_as(form))
-    frame = pl.concat([empty, *(pl.DataFrame(batch) for batch in batches)])
+    empty = _core.empty_batch().read_as(form)
+    if chosen is not None:
+        empty = empty.select(chosen)
+    frame = pl.concat([pl.DataFrame(empty), *(pl.DataFrame(batch) for batch in batches)])
     if values == "text":
         return frame.with_columns(_texts(pl, frame[VALUE]))
     if values == "bytes":
@@ -177,7 +184,8 @@ def polars_of(batches: Iterable[Batch], form: Form, values: Values) -> pl.DataFr
     others = [name for name in frame.columns if name != VALUE]
     fields = columns_of(frame[VALUE], others)
     columns = [_series(pl, name, items) for name, items in fields.items()]
-    return frame.select("topic", "timestamp", *columns, *others[2:])
+    keys = [name for name in others if name in ("topic", "timestamp")]
+    return frame.select(*keys, *columns, *others[len(keys) :])
 
 
 def _texts(pl: Any, stored: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from topicdb.arguments.columns import KEYS
 from topicdb.arguments.filters import Filters, filter_list
 from topicdb.arguments.forms import Form, form_of
 from topicdb.arguments.times import TimeLike, time_range_us
@@ -27,6 +28,7 @@ class Scannable(Protocol):
         start: TimeLike | None = ...,
         end: TimeLike | None = ...,
         order: Order = ...,
+        columns: Sequence[str] | None = ...,
         properties: bool = ...,
         raw: bool = ...,
         partial: bool = ...,
@@ -54,18 +56,19 @@ class Source:
     ) -> Scan | None:
         """Returns a scan of those of the messages that are in ``narrowed``; None for none.
 
-        ``columns``: what is needed; None: all columns. Values are given as they are stored unless
-        they or the properties in them are needed.
+        ``columns``: what is needed; None: all columns. Values are not read unless they or the
+        properties in them are needed.
         """
         wanted = self.selection.both(narrowed)
         if wanted.is_empty:
             return None
-        needs_values = columns is None or not {"topic", "timestamp"}.issuperset(columns)
+        needs_values = columns is None or not KEYS.issuperset(columns)
         return self.db.scan(
             wanted.filters,
             start=wanted.start,
             end=wanted.end,
             order=self.order,
+            columns=None if needs_values else sorted(KEYS),
             properties=self.properties and needs_values,
             raw=self.raw or not needs_values,
             partial=self.partial,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from topicdb.creating import settled_path
@@ -11,6 +12,7 @@ from topicdb.database.database import Database
 from topicdb.remote import addresses
 
 if TYPE_CHECKING:
+    from topicdb.remote.client.database import RemoteDatabase
     from topicdb.remote.server.handles import Limits
     from topicdb.remote.server.server import Server
 
@@ -60,25 +62,79 @@ def connect(
         ...     remote.scan("site/#").count()
         2
     """
+    address = address_of(url, has_token=token is not None, insecure=insecure)
+    _require()
+    credentials = read_credentials(
+        token=token,
+        tls_root_certs=tls_root_certs,
+        tls_certificate_name=tls_certificate_name,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+    )
+    return connect_as(address, credentials)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a client shows to a server, and by what it knows the server. Can be pickled.
+
+    It has the contents of files, so that a task elsewhere needs none of them. ``repr`` tells none
+    of it.
+
+    Attributes:
+        token: the token; None: for a server without tokens.
+        tls_root_certs: the PEM text of the authorities that vouch for the server.
+        tls_certificate_name: the name in the certificate of the server, if it is not its host.
+        tls_pair: the PEM texts of the certificate of the client and of its private key.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    tls_root_certs: bytes | None = field(default=None, repr=False)
+    tls_certificate_name: str | None = field(default=None, repr=False)
+    tls_pair: tuple[bytes, bytes] | None = field(default=None, repr=False)
+
+
+def address_of(url: str, *, has_token: bool, insecure: bool) -> str:
+    """Returns the whole address of a server, with its port.
+
+    Raises ValueError, which names the URL, if it is none, or if a token would travel for everybody
+    to read.
+    """
     scheme, host, port = _parts(url)
-    if token is not None and scheme == "grpc" and not insecure and not _is_local(host):
+    if has_token and scheme == "grpc" and not insecure and not _is_local(host):
         raise ValueError(
             f"url: {url} would send the token for everybody to read: use grpc+tls://, or "
             "insecure=True"
         )
-    _require()
-    from topicdb.remote.client import database
+    return f"{scheme}://{_bracketed(host)}:{port}"
 
+
+def read_credentials(
+    *,
+    token: str | None,
+    tls_root_certs: str | os.PathLike[str] | bytes | None,
+    tls_certificate_name: str | None,
+    tls_certificate: str | os.PathLike[str] | None,
+    tls_key: str | os.PathLike[str] | None,
+) -> Credentials:
+    """Reads and checks the files; the arguments, and what it raises, are those of ``connect``."""
     certs = None
     if tls_root_certs is not None:
         certs = addresses.read_authorities(tls_root_certs, "tls_root_certs")
-    address = f"{scheme}://{_bracketed(host)}:{port}"
+    return Credentials(token, certs, tls_certificate_name, _pair(tls_certificate, tls_key))
+
+
+def connect_as(address: str, credentials: Credentials) -> RemoteDatabase:
+    """Opens the database at an address that ``address_of`` gave; raises what ``connect`` does."""
+    _require()
+    from topicdb.remote.client import database
+
     return database.connect(
         address,
-        token=token,
-        tls_root_certs=certs,
-        tls_certificate_name=tls_certificate_name,
-        tls_pair=_pair(tls_certificate, tls_key),
+        token=credentials.token,
+        tls_root_certs=credentials.tls_root_certs,
+        tls_certificate_name=credentials.tls_certificate_name,
+        tls_pair=credentials.tls_pair,
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from topicdb.arguments.forms import Form
 from topicdb.remote.records import is_record, plain_of
 from topicdb.types import Slice
 
-PROTOCOL = 3
+PROTOCOL = 4
 PARTIAL = "partial."
 """Stands before the name of a call whose read leaves out missing shards."""
 PARTIAL_CALLS = frozenset(
@@ -39,6 +39,7 @@ PARTIAL_CALLS = frozenset(
         "slices",
         "streams",
         "subscribe",
+        "summarize",
         "tail",
         "watch",
     }
@@ -49,7 +50,26 @@ _ALIGNMENT = 8  # of the bytes, as Arrow needs it
 
 SCHEMA = pa.schema(_core.arrow_schema())
 SERIAL_SCHEMA = SCHEMA.append(pa.field("serial", pa.uint64(), nullable=False))
+_EMPTY: dict[str, Any] = {"topic": "", "timestamp": 0, "value": b""}
 ROW_SCHEMA = SERIAL_SCHEMA.append(pa.field("row", pa.uint32(), nullable=False))
+
+
+def columns_schema(columns: Sequence[str] | None, *, with_serials: bool) -> pa.Schema:
+    """Returns the schema of batches with these columns; None: with all of them.
+
+    Raises ValueError, which names what is wrong, for columns that messages do not have.
+    """
+    if columns is None:
+        return SERIAL_SCHEMA if with_serials else SCHEMA
+    known = SCHEMA.names
+    if isinstance(columns, str) or not isinstance(columns, Sequence):
+        raise ValueError(f"columns: expected a list of names, got {columns!r}")
+    if not all(isinstance(name, str) and name in known for name in columns):
+        raise ValueError(f"columns: expected names of {', '.join(known)}, got {list(columns)!r}")
+    if not columns or len(set(columns)) < len(columns):
+        raise ValueError(f"columns: expected at least one, and each once, got {list(columns)!r}")
+    fields = [SCHEMA.field(name) for name in columns]
+    return pa.schema([*fields, SERIAL_SCHEMA.field("serial")] if with_serials else fields)
 
 
 def arrow_of(batch: _core.Batch) -> pa.RecordBatch:
@@ -58,16 +78,25 @@ def arrow_of(batch: _core.Batch) -> pa.RecordBatch:
     if batch.serials is None:
         return arrow
     return pa.RecordBatch.from_arrays(
-        [*arrow.columns, pa.array(batch.serials)], schema=SERIAL_SCHEMA
+        [*arrow.columns, pa.array(batch.serials)],
+        schema=arrow.schema.append(SERIAL_SCHEMA.field("serial")),
     )
 
 
 def batch_of(arrow: pa.RecordBatch) -> _core.Batch:
-    """Returns the batch that ``arrow_of`` was given; leaves out other columns."""
-    serials = None
-    if "serial" in arrow.schema.names:
-        serials = arrow.column("serial").to_numpy()
-    return _core.batch_of_arrow(arrow.select(["topic", "timestamp", "value"]), serials)
+    """Returns the batch that ``arrow_of`` was given; leaves out other columns.
+
+    A column that was not asked for has empty topics or values, or the timestamp 0.
+    """
+    names = arrow.schema.names
+    serials = arrow.column("serial").to_numpy() if "serial" in names else None
+    columns = [
+        arrow.column(field.name)
+        if field.name in names
+        else pa.repeat(pa.scalar(_EMPTY[field.name], field.type), arrow.num_rows)
+        for field in SCHEMA
+    ]
+    return _core.batch_of_arrow(pa.RecordBatch.from_arrays(columns, schema=SCHEMA), serials)
 
 
 def has_envelopes(arrow: pa.RecordBatch | pa.Table) -> bool:
@@ -78,6 +107,8 @@ def has_envelopes(arrow: pa.RecordBatch | pa.Table) -> bool:
 
 def in_form(arrow: pa.RecordBatch, form: Form) -> pa.RecordBatch:
     """Returns messages, given as they are stored, with their values in another form."""
+    if "value" not in arrow.schema.names:
+        return arrow
     if form == "stored" or (form == "payload" and not has_envelopes(arrow)):
         return arrow
     return pa.record_batch(batch_of(arrow).read_as(form))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from topicdb.spark.connector import jar
+from topicdb.spark.place import Remote
 from topicdb.spark.reader import Split, plan, read_dataframe, read_rdd, read_split
 from topicdb.spark.writer import (
     PartitionWriter,
@@ -47,11 +48,11 @@ def register(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
-def explain(path: str, **options: str) -> str:
+def explain(path: str | None = None, **options: str) -> str:
     """Returns what a batch read with these options would take, as text.
 
     Arguments:
-        path: the directory of the database.
+        path: the directory of the database. None: ``remote`` is among the options.
         **options: of ``spark.read.format("topicdb")``; see docs/reference/spark.md.
 
     Returns:
@@ -64,6 +65,7 @@ def explain(path: str, **options: str) -> str:
 
 __all__ = [
     "PartitionWriter",
+    "Remote",
     "ShardWritten",
     "Split",
     "WriteResult",

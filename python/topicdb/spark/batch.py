@@ -11,15 +11,17 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 import topicdb
 from topicdb.frames.selection import Selection
 from topicdb.spark.columns import to_arrow
-from topicdb.spark.options import BatchOptions, ReadOptions, describe_missing, slabs_of
+from topicdb.spark.options import BatchOptions, ReadOptions, describe_missing
+from topicdb.spark.place import Wanted, open_to_plan, open_to_read
 from topicdb.spark.pushdown import push
 from topicdb.spark.slices import divide
 
 
 @dataclass(frozen=True)
 class SlicesPartition(InputPartition):
-    """The slices of one task, all of one shard."""
+    """The slices of one task, all of one shard of the database with the id ``database``."""
 
+    database: str
     filters: list[str] | None
     slices: list[topicdb.Slice]
 
@@ -29,22 +31,47 @@ class SlicesPartition(InputPartition):
         Raises NotFoundError, which names the generation, if one was dropped since.
         """
         shard = self.slices[0].shard
-        with topicdb.open(options.path, mode="r", only_shards=[shard]) as database:
-            stored = slabs_of(database)
-            missing = {slice[:3] for slice in self.slices} - stored
-            if missing and options.fail_on_data_loss:
-                raise topicdb.NotFoundError(describe_missing(missing, options.path))
-            kept = [slice for slice in self.slices if slice[:3] in stored]
-            scan = database.scan_slices(kept, self.filters, properties=options.properties)
-            for batch in scan.batches(serials=options.metadata):
+        until = max(slice.until for slice in self.slices)
+        with open_to_read(
+            options.place, Wanted(self.database, shard, until, self.filters)
+        ) as database:
+            for batch in self._batches(database, options):
                 yield to_arrow(batch, shard if options.metadata else None)
+
+    def _batches(self, database: topicdb.Database, options: ReadOptions) -> Iterator[topicdb.Batch]:
+        """Reads the slices whose slabs are there.
+
+        A server may drop one between the look at its slabs and the read, which then has not begun.
+        """
+        while True:
+            kept = self._kept(database, options)
+            scan = database.scan_slices(kept, self.filters, properties=options.properties)
+            batches = scan.batches(serials=options.metadata)
+            try:
+                first = next(batches, None)
+            except topicdb.NotFoundError:
+                if self._kept(database, options) == kept:
+                    raise
+                continue
+            if first is not None:
+                yield first
+                yield from batches
+            return
+
+    def _kept(self, database: topicdb.Database, options: ReadOptions) -> list[topicdb.Slice]:
+        stored = set(database._extent(self.filters).slabs)
+        missing = {slice[:3] for slice in self.slices} - stored
+        if missing and options.fail_on_data_loss:
+            raise topicdb.NotFoundError(describe_missing(missing, options.place))
+        return [slice for slice in self.slices if slice[:3] in stored]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The tasks of a read, and the number of slabs that the database has."""
+    """The tasks of a read, the id of the database, and the number of slabs that it has."""
 
     tasks: list[list[topicdb.Slice]]
+    database: str
     slabs: int
 
     @property
@@ -55,10 +82,10 @@ class Plan:
 
 def plan(options: BatchOptions, selection: Selection) -> Plan:
     """Plans the tasks that read a selection."""
-    with topicdb.open(options.path, mode="r") as database:
-        slabs = len(database.slabs())
+    with open_to_plan(options.place) as database:
+        extent = database._extent(selection.filters)
         if selection.is_empty:
-            return Plan([], slabs)
+            return Plan([], extent.database, len(extent.slabs))
 
         def cut(bytes_max: int) -> list[topicdb.Slice]:
             return database.slices(
@@ -70,7 +97,8 @@ def plan(options: BatchOptions, selection: Selection) -> Plan:
                 bytes_max=bytes_max,
             )
 
-        return Plan(divide(cut, options.partitions_min), slabs)
+        tasks = divide(cut, options.partitions_min)
+        return Plan(tasks, extent.database, len(extent.slabs))
 
 
 class _PushFilters:
@@ -104,8 +132,9 @@ class BatchReader(DataSourceReader):
         return rest
 
     def partitions(self) -> list[InputPartition]:
-        tasks = plan(self._options, self._selection).tasks
-        return [SlicesPartition(self._selection.filters, slices) for slices in tasks]
+        planned = plan(self._options, self._selection)
+        filters = self._selection.filters
+        return [SlicesPartition(planned.database, filters, slices) for slices in planned.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, SlicesPartition):  # others are Spark's, with nothing to read

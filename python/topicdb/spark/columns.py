@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from topicdb import _core
+from topicdb.spark.place import Place, shard_by_of
 
 DDL = "topic string, timestamp timestamp, value binary"
 _METADATA_DDL = "shard int, serial bigint"
@@ -75,8 +76,8 @@ def to_arrow(batch: Any, shard: int | None = None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
-def check_columns(types: Mapping[str, str], *, needs_timestamp: bool, path: str) -> None:
-    """Checks the columns of a DataFrame to be written to the database at ``path``.
+def check_columns(types: Mapping[str, str], *, needs_timestamp: bool, place: Place) -> None:
+    """Checks the columns of a DataFrame to be written to the database at ``place``.
 
     ``types``: by column, in Spark's short names. Raises ValueError, which names the column, the
     type that it should have and the one that it has; SchemaError for a column of keys where the
@@ -94,15 +95,15 @@ def check_columns(types: Mapping[str, str], *, needs_timestamp: bool, path: str)
             raise ValueError(
                 f"column {name!r} is unknown: expected topic, timestamp, value and key; select them"
             )
-    shards_by = _core.read_schema(path)["shard_by"]
+    shards_by = shard_by_of(place)
     if KEY not in types:
         return
     if types[KEY] not in _KEY_TYPES:
         raise ValueError(f"column {KEY!r}: expected {' or '.join(_KEY_TYPES)}, got {types[KEY]}")
     if shards_by != "key":
         raise _core.SchemaError(
-            f"column {KEY!r}: {path} is sharded by topic, and its messages have no keys: leave the "
-            "column out, or write to a database that was created with shard_by='key'"
+            f"column {KEY!r}: {place} is sharded by topic, and its messages have no keys: leave "
+            "the column out, or write to a database that was created with shard_by='key'"
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import topicdb
 from topicdb import _core
-from topicdb.spark.options import OPTIONS
+from topicdb.spark.options import OPTIONS, Option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,8 +58,14 @@ def add(spark: SparkSession) -> None:
 
 
 def options_table() -> str:
-    """Returns the table of options for the connector: name, check and uses of each, with tabs."""
-    return "".join(
-        f"{option.name}\t{option.check.__name__.lstrip('_')}\t{','.join(sorted(option.uses))}\n"
-        for option in OPTIONS
-    )
+    """Returns the table of options for the connector: name, check and uses of each, with tabs.
+
+    A fourth column marks those whose text is secret.
+    """
+    return "".join("\t".join(_row(option)) + "\n" for option in OPTIONS)
+
+
+def _row(option: Option) -> list[str]:
+    check = option.check.__name__.lstrip("_")
+    secret = ["secret"] if option.is_secret else []
+    return [option.name, check, ",".join(sorted(option.uses)), *secret]

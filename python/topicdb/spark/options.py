@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-import topicdb
 from topicdb import _core
 from topicdb.arguments.times import time_us, timeout_us
+from topicdb.spark.place import Place, Remote
 
 Use: TypeAlias = Literal["batch", "stream", "write"]
 Serials: TypeAlias = "dict[int, int]"
@@ -30,7 +30,7 @@ class Option:
     """One option.
 
     ``uses``: the kinds of query that take it. ``check`` turns its text into its value, or raises
-    ValueError with the reason.
+    ValueError with the reason. Errors do not show the text of an option that ``is_secret``.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Option:
     uses: frozenset[str]
     meaning: str
     check: Callable[[str], Any]
+    is_secret: bool = False
 
 
 def _filters(text: str) -> list[str]:
@@ -95,8 +96,10 @@ def _flag(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def _not_yet(text: str) -> Any:
-    raise ValueError("not yet: the name is reserved")
+def _given(text: str) -> str:
+    if not text:
+        raise ValueError("expected a text that is not empty")
+    return text
 
 
 def _mode(text: str) -> bool:
@@ -113,6 +116,67 @@ def _path(text: str) -> str:
 
 OPTIONS = (
     Option("path", "text", "", _ALL, "directory of the database; also `load(path)`", _path),
+    Option(
+        "remote",
+        "addresses",
+        "",
+        _ALL,
+        "instead of `path`: servers that offer the database, as `grpc+tls://host:port`, separated "
+        "by commas; a write takes one",
+        _given,
+    ),
+    Option(
+        "token",
+        "text",
+        "",
+        _ALL,
+        "with `remote`: the token, as `topicdb token new` printed it",
+        _given,
+        is_secret=True,
+    ),
+    Option(
+        "tls_root_certs",
+        "file",
+        "well-known authorities",
+        _ALL,
+        "with `remote`: PEM file of the authority that vouches for the servers; the driver reads "
+        "it",
+        _given,
+    ),
+    Option(
+        "tls_certificate_name",
+        "text",
+        "the host",
+        _ALL,
+        "with `remote`: the name in the certificates of the servers",
+        _given,
+    ),
+    Option(
+        "tls_certificate",
+        "file",
+        "",
+        _ALL,
+        "with `remote` and `tls_key`: PEM file of the certificate of this client; the driver reads "
+        "it",
+        _given,
+    ),
+    Option(
+        "tls_key",
+        "file",
+        "",
+        _ALL,
+        "with `tls_certificate`: PEM file of its private key; the driver reads it, and tasks get "
+        "it",
+        _given,
+    ),
+    Option(
+        "insecure",
+        "flag",
+        "false",
+        _ALL,
+        "with `remote`: sends the token without TLS to other machines, too",
+        _flag,
+    ),
     Option(
         "topicFilter",
         "filter or JSON list",
@@ -231,10 +295,16 @@ OPTIONS = (
         "message does not have it",
         _flag,
     ),
-    Option("remote", "text", "", _ALL, "reserved", _not_yet),
-    Option("token", "text", "", _ALL, "reserved", _not_yet),
 )
 _BY_KEY = {option.name.lower(): option for option in OPTIONS}
+_OF_REMOTE = (
+    "token",
+    "tls_root_certs",
+    "tls_certificate_name",
+    "tls_certificate",
+    "tls_key",
+    "insecure",
+)
 
 
 def markdown() -> str:
@@ -256,18 +326,44 @@ def parse(options: Mapping[str, str], use: Use) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, text in options.items():
         option = _BY_KEY.get(key.lower())
-        if option is None or (use not in option.uses and option.check is not _not_yet):
+        if option is None or use not in option.uses:
             raise ValueError(_unknown(key, option, use))
         try:
             values[option.name] = option.check(text)
         except (ValueError, TypeError) as error:
-            raise ValueError(f"option {option.name}={text!r}: {error}") from None
-    if "path" not in values:
+            shown = "…" if option.is_secret else repr(text)
+            raise ValueError(f"option {option.name}={shown}: {error}") from None
+    _check_place(values)
+    return values
+
+
+def _check_place(values: Mapping[str, Any]) -> None:
+    if "path" in values and "remote" in values:
+        raise ValueError(
+            "options path and remote: give one of them, not both: a directory, or servers that "
+            "offer it"
+        )
+    if "path" not in values and "remote" not in values:
         raise ValueError(
             "option path is missing: give the directory of the database, as in "
-            "spark.read.format('topicdb').load('/data/fleet.db')"
+            "spark.read.format('topicdb').load('/data/fleet.db'), or its servers with remote"
         )
-    return values
+    for name in _OF_REMOTE:
+        if name in values and "remote" not in values:
+            raise ValueError(f"option {name} goes with remote, which is missing")
+
+
+def _place_of(values: Mapping[str, Any]) -> Place:
+    """Returns the directory, or the servers with what their files of certificates have."""
+    if "path" in values:
+        path: str = values["path"]
+        return path
+    try:
+        return Remote(
+            values["remote"], **{name: values[name] for name in _OF_REMOTE if name in values}
+        )
+    except ValueError as error:
+        raise ValueError(f"option remote={values['remote']!r}: {error}") from None
 
 
 def is_true(options: Mapping[str, str], name: str) -> bool:
@@ -292,7 +388,7 @@ class ReadOptions:
     least number of tasks.
     """
 
-    path: str
+    place: Place
     filters: list[str] | None
     start: int | None
     partitions_min: int
@@ -325,7 +421,7 @@ class StreamOptions(ReadOptions):
 class WriteOptions:
     """The options of a write. ``commit_timeout``: seconds."""
 
-    path: str
+    place: Place
     drop_malformed: bool
     commit_timeout: int
 
@@ -333,12 +429,18 @@ class WriteOptions:
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     """Parses the options of a write. Raises ValueError as ``parse`` does."""
     values = parse(options, "write")
-    return WriteOptions(values["path"], values.get("mode", False), values.get("commitTimeout", 60))
+    place = _place_of(values)
+    if isinstance(place, Remote) and len(place.addresses) > 1:
+        raise ValueError(
+            f"option remote={values['remote']!r}: a write goes to one server, since only one "
+            "process writes a database: give its address"
+        )
+    return WriteOptions(place, values.get("mode", False), values.get("commitTimeout", 60))
 
 
 def _read_options(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "path": values["path"],
+        "place": _place_of(values),
         "filters": values.get("topicFilter"),
         "start": values.get("startingTimestamp"),
         "partitions_min": values.get("minPartitions", 1),
@@ -383,16 +485,11 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
     )
 
 
-def describe_missing(slices: set[tuple[int, str, int]], path: str) -> str:
+def describe_missing(slices: set[tuple[int, str, int]], place: Place) -> str:
     """Returns the text of the error about generations that were dropped."""
     shard, retention_class, generation = min(slices)
     more = f", and {len(slices) - 1} more" if len(slices) > 1 else ""
     return (
-        f"generation {generation} of class '{retention_class}' of shard {shard} of {path}{more} "
+        f"generation {generation} of class '{retention_class}' of shard {shard} of {place}{more} "
         "was dropped before it was read; failOnDataLoss=false goes on without it"
     )
-
-
-def slabs_of(database: topicdb.Database) -> set[tuple[int, str, int]]:
-    """Returns shard, class and generation of each slab."""
-    return {(slab.shard, slab.retention_class, slab.generation) for slab in database.slabs()}

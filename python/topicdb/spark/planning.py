@@ -7,7 +7,7 @@ from topicdb.spark.batch import plan
 from topicdb.spark.options import batch_options
 
 
-def explain(path: str, **options: str) -> str:
+def explain(path: str | None = None, **options: str) -> str:
     """Plans a batch read with these options of ``format("topicdb")``, and says what it chose.
 
     For a Python data source, Spark's own ``explain`` shows only the name. To see the effect of
@@ -16,7 +16,7 @@ def explain(path: str, **options: str) -> str:
 
     >>> print(topicdb.spark.explain("fleet.db", topicFilter="site/1/#"))    # doctest: +SKIP
     """
-    parsed = batch_options({"path": path, **options})
+    parsed = batch_options(options if path is None else {"path": path, **options})
     selection = Selection(parsed.filters, parsed.start, parsed.end)
     planned = plan(parsed, selection)
     slices = planned.slices
@@ -24,7 +24,7 @@ def explain(path: str, **options: str) -> str:
     start = "" if parsed.start is None else str(parsed.start)
     end = "" if parsed.end is None else str(parsed.end)
     lines = [
-        ("database", parsed.path),
+        ("database", str(parsed.place)),
         ("filters", filters),
         ("timestamps", f"{start}..{end}"),
         ("slabs", f"{len({slice[:3] for slice in slices})} of {planned.slabs}"),

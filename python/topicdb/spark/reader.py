@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -10,8 +9,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import topicdb
+from topicdb.arguments.filters import filter_list
 from topicdb.arguments.times import TimeLike
 from topicdb.spark.columns import ddl, to_arrow
+from topicdb.spark.place import Remote, Wanted, open_to_plan, open_to_read, place_of
 from topicdb.spark.slices import pack
 
 if TYPE_CHECKING:
@@ -29,26 +30,29 @@ class Split:
     """The part of a read for one task: slices of one shard; made by ``plan``. Can be pickled.
 
     Attributes:
-        path: the directory of the database.
+        path: the directory of the database, or its servers.
         filter: as in ``plan``.
         slices: those that the task reads.
         properties: as in ``plan``.
+        database: the id of the database that the servers offer; "" for a directory.
     """
 
-    path: str
+    path: str | Remote
     filter: Filters
     slices: tuple[topicdb.Slice, ...]
     properties: bool = False
+    database: str = ""
 
 
 def plan(
-    path: str,
+    path: str | None = None,
     filter: Filters = "#",
     *,
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     tasks: int = 8,
     properties: bool = False,
+    remote: str | Remote | None = None,
 ) -> list[Split]:
     """Returns splits that together hold each matching message once.
 
@@ -56,13 +60,15 @@ def plan(
     has later commits. Messages that are deleted before a task begins are missing.
 
     Arguments:
-        path: the directory of the database.
+        path: the directory of the database. None: ``remote`` has it.
         filter: as in ``Database.scan``.
         start: as in ``Database.scan``.
         end: as in ``Database.scan``.
         tasks: about how many splits of equal size to make; at least one for each shard that has
             matching messages.
         properties: tasks get the MQTT properties, too.
+        remote: servers that offer the database: their addresses as text, or with a token or TLS a
+            ``Remote``.
 
     Returns:
         The splits.
@@ -70,6 +76,8 @@ def plan(
     Raises:
         TopicError, ValueError: a bad argument.
         NotFoundError: there is no database.
+        UnavailableError: no server answers.
+        AccessError: the token may not read what ``filter`` matches.
 
     Example:
         >>> from topicdb.spark import plan, read_split
@@ -79,12 +87,16 @@ def plan(
     """
     if tasks < 1:
         raise ValueError(f"tasks must be at least 1, got {tasks}")
-    path = os.path.abspath(path)  # tasks may run in another directory
-    with topicdb.open(path, mode="r") as database:
+    place = place_of(path, remote)
+    with open_to_plan(place) as database:
+        extent = database._extent(filter_list(filter))
         whole = database.slices(filter, start=start, end=end)
         share = -(-sum(slice.bytes for slice in whole) // tasks)
         slices = database.slices(filter, start=start, end=end, bytes_max=max(share, 1))
-    return [Split(path, filter, tuple(task), properties) for task in pack(slices, share)]
+    return [
+        Split(place, filter, tuple(task), properties, extent.database)
+        for task in pack(slices, share)
+    ]
 
 
 def read_split(split: Split) -> Iterator[pa.RecordBatch]:
@@ -99,19 +111,21 @@ def read_split(split: Split) -> Iterator[pa.RecordBatch]:
 
     Raises:
         NotFoundError: a slab was dropped since; the text names it.
+        UnavailableError: no server answers, or the connection broke.
     """
     return map(to_arrow, _batches(split))
 
 
 def read_dataframe(
     spark: SparkSession,
-    path: str,
+    path: str | None = None,
     filter: Filters = "#",
     *,
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     tasks: int | None = None,
     properties: bool = False,
+    remote: str | Remote | None = None,
 ) -> DataFrame:
     """Returns matching messages as a DataFrame (topic string, timestamp timestamp, value binary).
 
@@ -120,12 +134,13 @@ def read_dataframe(
 
     Arguments:
         spark: the session.
-        path: the directory of the database, which the workers can read.
+        path: the directory of the database, which the workers can read. None: ``remote`` has it.
         filter: as in ``Database.scan``.
         start: as in ``Database.scan``.
         end: as in ``Database.scan``.
         tasks: about how many; None: two for each core.
         properties: adds a column for each MQTT property; see docs/concepts/properties.md.
+        remote: as in ``plan``.
 
     Returns:
         The DataFrame.
@@ -138,7 +153,13 @@ def read_dataframe(
         >>> frame = topicdb.spark.read_dataframe(spark, "fleet.db", "site/#")  # doctest: +SKIP
     """
     splits = plan(
-        path, filter, start=start, end=end, tasks=_tasks(spark, tasks), properties=properties
+        path,
+        filter,
+        start=start,
+        end=end,
+        tasks=_tasks(spark, tasks),
+        properties=properties,
+        remote=remote,
     )
     schema = ddl(metadata=False, properties=properties)
     if not splits:
@@ -149,12 +170,13 @@ def read_dataframe(
 
 def read_rdd(
     spark: SparkSession,
-    path: str,
+    path: str | None = None,
     filter: Filters = "#",
     *,
     start: TimeLike | None = None,
     end: TimeLike | None = None,
     tasks: int | None = None,
+    remote: str | Remote | None = None,
 ) -> RDD[topicdb.Message]:
     """Returns matching messages as an RDD of tuples (topic, µs since 1970, value).
 
@@ -165,11 +187,13 @@ def read_rdd(
         start: as in ``read_dataframe``.
         end: as in ``read_dataframe``.
         tasks: as in ``read_dataframe``.
+        remote: as in ``plan``.
 
     Returns:
         The RDD.
     """
-    splits = plan(path, filter, start=start, end=end, tasks=_tasks(spark, tasks))
+    count = _tasks(spark, tasks)
+    splits = plan(path, filter, start=start, end=end, tasks=count, remote=remote)
     rows = spark.sparkContext.parallelize(splits, max(len(splits), 1))
     return rows.flatMap(lambda split: chain.from_iterable(_batches(split)))
 
@@ -184,7 +208,9 @@ def _read_numbered(
 
 def _batches(split: Split) -> Iterator[topicdb.Batch]:
     shard = split.slices[0].shard  # all slices of a split are of one shard
-    with topicdb.open(split.path, mode="r", only_shards=[shard]) as database:
+    until = max(slice.until for slice in split.slices)
+    wanted = Wanted(split.database, shard, until, filter_list(split.filter))
+    with open_to_read(split.path, wanted) as database:
         scan = database.scan_slices(split.slices, split.filter, properties=split.properties)
         yield from scan.batches()
 

@@ -25,11 +25,13 @@ from pyspark.sql.datasource import (
 
 from topicdb import jobs
 from topicdb.spark.columns import check_columns, located
+from topicdb.spark.place import open_to_write
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from topicdb.spark.options import WriteOptions
+    from topicdb.spark.place import Place
 
 _logger = logging.getLogger(__name__)
 _QUERY_ID = "sql.streaming.queryId"
@@ -46,15 +48,15 @@ class TaskDone(WriterCommitMessage):
     staged: jobs.Staged
 
 
-def check_schema(schema: StructType, path: str) -> None:
-    """Checks, before a job begins, the columns of rows for the database at ``path``.
+def check_schema(schema: StructType, place: Place) -> None:
+    """Checks, before a job begins, the columns of rows for the database at ``place``.
 
     Raises what ``check_columns`` raises.
     """
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     if len(types) < len(schema.fields):
         raise ValueError(f"columns: two have the same name, of {schema.names}")
-    check_columns(types, needs_timestamp=False, path=path)
+    check_columns(types, needs_timestamp=False, place=place)
 
 
 def _complete(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
@@ -69,8 +71,10 @@ def _stage(
 ) -> TaskDone:
     """Stages rows, in a task. Errors name the partition and the row."""
     without = seen = 0
-    writer = jobs.StagedWriter(options.path, job, drop_malformed=options.drop_malformed)
-    with writer:
+    with (
+        open_to_write(options.place) as target,
+        jobs.StagedWriter(target, job, drop_malformed=options.drop_malformed) as writer,
+    ):
         for batch in batches:
             if options.drop_malformed:
                 batch, dropped = _complete(batch)
@@ -95,21 +99,22 @@ def _context() -> TaskContext:
 def _commit(done: list[TaskDone], options: WriteOptions, number: int) -> None:
     if not done:
         return
-    committed = jobs.commit(
-        options.path,
-        done[0].job,
-        [task.staged for task in done],
-        sequence=done[0].sequence or None,
-        number=number,
-        timeout=timedelta(seconds=options.commit_timeout),
-    )
+    with open_to_write(options.place) as target:
+        committed = jobs.commit(
+            target,
+            done[0].job,
+            [task.staged for task in done],
+            sequence=done[0].sequence or None,
+            number=number,
+            timeout=timedelta(seconds=options.commit_timeout),
+        )
     malformed = sum(task.staged.malformed for task in done)
     if malformed:
-        _logger.warning("%s: %d malformed messages were left out", options.path, malformed)
+        _logger.warning("%s: %d malformed messages were left out", options.place, malformed)
     if committed.pending:
         _logger.warning(
             "%s: committed, but shards %s are open elsewhere and were not served within %s s",
-            options.path,
+            options.place,
             committed.pending,
             options.commit_timeout,
         )
@@ -129,7 +134,8 @@ class BatchWriter(DataSourceArrowWriter):
         _commit([done for done in messages if isinstance(done, TaskDone)], self._options, 0)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        jobs.abort(self._options.path, self._job)
+        with open_to_write(self._options.place) as target:
+            jobs.abort(target, self._job)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -152,8 +158,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _commit(done, self._options, batchId + 1)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        for job in {task.job for task in messages if isinstance(task, TaskDone)}:
-            jobs.abort(self._options.path, job)
+        with open_to_write(self._options.place) as target:
+            for job in {task.job for task in messages if isinstance(task, TaskDone)}:
+                jobs.abort(target, job)
 
 
 def _property(name: str) -> str:

@@ -63,7 +63,7 @@ class TopicDBDataSource(DataSource):
                 "what shall go with Database.delete, and use mode append"
             )
         options = write_options(self.options)
-        check_schema(schema, options.path)
+        check_schema(schema, options.place)
         return options
 
 

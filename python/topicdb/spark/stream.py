@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 import topicdb
+from topicdb.cooperating import Extent
 from topicdb.results import CommitSpan
 from topicdb.spark.batch import SlicesPartition
 from topicdb.spark.columns import to_arrow
@@ -34,8 +35,8 @@ from topicdb.spark.options import (
     Serials,
     StreamOptions,
     describe_missing,
-    slabs_of,
 )
+from topicdb.spark.place import Place, Wanted, check_reaches, open_to_plan, open_to_read
 from topicdb.spark.slices import TASK_BYTES_MIN, divide
 
 VERSION = 1
@@ -47,8 +48,12 @@ Generations: TypeAlias = "dict[str, dict[str, int]]"
 
 @dataclass(frozen=True)
 class CommitsPartition(InputPartition):
-    """Commits of one shard, behind ``after`` up to ``until``, and the slabs that may have them."""
+    """Commits of one shard, behind ``after`` up to ``until``, and the slabs that may have them.
 
+    The shard is one of the database with the id ``database``.
+    """
+
+    database: str
     shard: int
     after: int
     until: int
@@ -59,20 +64,19 @@ class CommitsPartition(InputPartition):
 
         Raises NotFoundError, which names the generation, if one was dropped since.
         """
-        shard, path = self.shard, options.path
-        with topicdb.open(path, mode="r", only_shards=[shard]) as database:
-            if _last_serials(database)[shard] < self.until:
-                raise topicdb.StorageError(
-                    f"shard {shard} of {path} ends before commit {self.until}, which the query "
-                    "has planned to read: was the database replaced, or restored from a copy?"
-                )
-            missing = self.slabs - slabs_of(database)
+        shard, place = self.shard, options.place
+        wanted = Wanted(self.database, shard, self.until, options.filters)
+        with open_to_read(place, wanted) as database:
+            extent = database._extent(options.filters)
+            check_reaches(extent, wanted, str(place))
+            missing = self.slabs - set(extent.slabs)
             if missing and options.fail_on_data_loss:
-                raise topicdb.NotFoundError(describe_missing(set(missing), path))
+                raise topicdb.NotFoundError(describe_missing(set(missing), place))
+            others = dict.fromkeys(extent.serials, 0)  # a server has more shards than this one
             tail = database.tail(
                 options.filters,
-                after={shard: self.after},
-                until={shard: self.until},
+                after={**others, shard: self.after},
+                until={**others, shard: self.until},
                 properties=options.properties,
             )
             for batch in tail.batches(serials=options.metadata):
@@ -88,14 +92,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._opened: topicdb.Database | None = None
+        self._id: str | None = None  # of the database
         self._target: Serials | None = None  # where Trigger.AvailableNow ends
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name, like those below
-        database = self._database()
-        last = _last_serials(database)
+        database, extent = self._database()
+        last = extent.serials
         starting = self._options.starting
         if self._options.start is not None:
             serials = {shard: self._before_start(database, shard) for shard in last}
@@ -105,7 +110,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             serials = dict.fromkeys(last, 0)
         else:
             serials = self._given(starting, last)
-        return self._offset(database, serials, last)
+        return self._offset(database, serials, extent)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self._options.messages_max is not None:
@@ -115,13 +120,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = _last_serials(self._database())
+        self._target = self._database()[1].serials
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        database = self._database()
-        last = _last_serials(database)
+        database, extent = self._database()
+        last = extent.serials
         begin = _serials(start)
-        self._check_loss(database, start, last)
+        self._check_loss(start, extent)
         end = {
             shard: max(begin.get(shard, 0), min(serial, (self._target or last)[shard]))
             for shard, serial in last.items()
@@ -131,23 +136,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         messages_max, bytes_max = _limits(limit)
         if (messages_max, bytes_max) != (_NO_LIMIT, _NO_LIMIT):
             end = self._within(database, begin, end, messages_max, bytes_max)
-        return self._offset(database, end, last)
+        return self._offset(database, end, extent)
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
         return None
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        database = self._database()
-        self._check_loss(database, start, _last_serials(database))
+        database, extent = self._database()
+        self._check_loss(start, extent)
         begin = _serials(start)
         until = _serials(end)
         slices = database.slices(
             self._options.filters, after=begin, until=until, bytes_max=_NO_LIMIT
         )
-        _check_log(slices, self._options.path)
+        _check_log(slices, self._options.place)
         if self._options.commit_order:
             slabs = {shard: _between(start, end, shard) for shard in until}
-            return self._in_commit_order(database, begin, until, slabs)
+            return [
+                CommitsPartition(extent.database, shard, after, last, slabs[shard])
+                for shard, after, last in self._in_commit_order(database, begin, until)
+            ]
 
         def cut(bytes_max: int) -> list[topicdb.Slice]:
             return database.slices(
@@ -155,7 +163,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
         tasks = divide(cut, self._options.partitions_min)
-        return [SlicesPartition(self._options.filters, slices) for slices in tasks]
+        filters = self._options.filters
+        return [SlicesPartition(extent.database, filters, slices) for slices in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Other partitions are Spark's own: they have nothing to read.
@@ -169,25 +178,39 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is not None:
             self._opened.close()
 
-    def _database(self) -> topicdb.Database:
-        """Returns the database as it is now."""
+    def _database(self) -> tuple[topicdb.Database, Extent]:
+        """Returns the database as it is now, and how far it reaches.
+
+        If its server does not answer any more, takes another one.
+        """
         if self._opened is not None:
-            self._opened.refresh()
-            return self._opened
-        database = topicdb.open(self._options.path, mode="r")
-        try:  # messages that are to come must be in the log
-            database.tail(self._options.filters, after=_last_serials(database)).close()
+            try:
+                self._opened.refresh()
+                return self._opened, self._opened._extent(self._options.filters)
+            except topicdb.UnavailableError:
+                self._opened.close()
+                self._opened = None
+        database = open_to_plan(self._options.place)
+        try:
+            extent = database._extent(self._options.filters)
+            if self._id not in (None, extent.database):
+                raise ValueError(
+                    f"option remote: {database.path} has another database than the query began "
+                    "with: all servers of the list must offer the same one"
+                )
+            # Messages that are to come must be in the log.
+            database.tail(self._options.filters, after=extent.serials).close()
         except BaseException:
             database.close()
             raise
-        self._opened = database
-        return database
+        self._opened, self._id = database, extent.database
+        return database, extent
 
     def _given(self, starting: Any, last: Serials) -> Serials:
         for shard in starting:
             if shard not in last:
                 raise ValueError(
-                    f"option startingOffsets: {self._options.path} has no shard {shard}, it has "
+                    f"option startingOffsets: {self._options.place} has no shard {shard}, it has "
                     f"{len(last)}"
                 )
         return {shard: min(starting.get(shard, 0), serial) for shard, serial in last.items()}
@@ -203,32 +226,35 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return first.until - 1 if first.messages else first.until
 
     def _in_commit_order(
-        self,
-        database: topicdb.Database,
-        begin: Serials,
-        until: Serials,
-        slabs: dict[int, frozenset[tuple[int, str, int]]],
-    ) -> list[InputPartition]:
-        """Returns runs of commits, each for one task."""
+        self, database: topicdb.Database, begin: Serials, until: Serials
+    ) -> Iterator[tuple[int, int, int]]:
+        """Gives runs of commits, each for one task: the shard, behind which one, and the last."""
         spans = [(shard, begin.get(shard, 0), last) for shard, last in until.items()]
         total = sum(self._measure(database, *span).bytes for span in spans)
         bytes_max = max(min(total // self._options.partitions_min, TASK_BYTES_MIN), 1)
-        partitions: list[InputPartition] = []
         for shard, after, last in spans:
             while after < last:
                 part = database._core.measure_log(
-                    shard, None, after, last, None, _NO_LIMIT, bytes_max, whole_blocks=True
+                    shard, self._every(), after, last, None, _NO_LIMIT, bytes_max, whole_blocks=True
                 )
                 if part.messages:
-                    partitions.append(CommitsPartition(shard, after, part.until, slabs[shard]))
+                    yield shard, after, part.until
                 after = part.until
-        return partitions
+
+    def _every(self) -> list[str] | None:
+        """Returns the filters for what concerns every topic.
+
+        A token may be allowed no more than the filters of the query.
+        """
+        return None if isinstance(self._options.place, str) else self._options.filters
 
     def _measure(
         self, database: topicdb.Database, shard: int, after: int, until: int
     ) -> CommitSpan:
         """Returns the size of a shard's commits behind ``after``, up to ``until``."""
-        return database._core.measure_log(shard, None, after, until, None, _NO_LIMIT, _NO_LIMIT)
+        return database._core.measure_log(
+            shard, self._every(), after, until, None, _NO_LIMIT, _NO_LIMIT
+        )
 
     def _within(
         self,
@@ -268,37 +294,49 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             bytes_left = max(bytes_left - span.bytes, 0)
         return result
 
-    def _offset(self, database: topicdb.Database, serials: Serials, last: Serials) -> Offset:
+    def _offset(self, database: topicdb.Database, serials: Serials, extent: Extent) -> Offset:
         return {
             "v": VERSION,
             "serials": {str(shard): serial for shard, serial in sorted(serials.items())},
-            "generations": _unread(database, serials, last),
+            "generations": self._unread(database, serials, extent),
         }
 
-    def _check_loss(self, database: topicdb.Database, offset: Offset, last: Serials) -> None:
+    def _unread(self, database: topicdb.Database, serials: Serials, extent: Extent) -> Generations:
+        """Returns the first generation with commits behind these serials, by shard and class."""
+        found = _current(extent)
+        if all(serials[shard] >= serial for shard, serial in extent.serials.items()):
+            return found
+        for slice in database.slices(self._every(), after=serials, bytes_max=_NO_LIMIT):
+            classes = found[str(slice.shard)]
+            first = classes[slice.retention_class]
+            classes[slice.retention_class] = min(first, slice.generation)
+        return found
+
+    def _check_loss(self, offset: Offset, extent: Extent) -> None:
         if not self._options.fail_on_data_loss:
             return
+        last = extent.serials
         begin = _serials(offset)
         for shard, serial in begin.items():
             if serial > last.get(shard, -1):
                 raise topicdb.StorageError(
-                    f"the query has read shard {shard} of {self._options.path} up to commit "
+                    f"the query has read shard {shard} of {self._options.place} up to commit "
                     f"{serial}, but it ends at {last.get(shard)}: was the database replaced, or "
                     "restored from a copy? failOnDataLoss=false goes on"
                 )
-        stored = slabs_of(database)
+        stored = set(extent.slabs)
         missing = {
             (int(shard), retention_class, generation)
-            for shard, classes in _current(database).items()
+            for shard, classes in _current(extent).items()
             for retention_class, current in classes.items()
             for generation in range(_first(offset, shard, retention_class), current)
             if (int(shard), retention_class, generation) not in stored
         }
         if missing:
-            raise topicdb.NotFoundError(describe_missing(missing, self._options.path))
+            raise topicdb.NotFoundError(describe_missing(missing, self._options.place))
 
 
-def _check_log(slices: list[topicdb.Slice], path: str) -> None:
+def _check_log(slices: list[topicdb.Slice], place: Place) -> None:
     """Raises SchemaError if some messages are in a generation that keeps no commit log.
 
     Which of them were replaced since they were committed is not known there.
@@ -307,17 +345,13 @@ def _check_log(slices: list[topicdb.Slice], path: str) -> None:
         if one.layout != "columnar":
             raise topicdb.SchemaError(
                 f"class {one.retention_class!r}, generation {one.generation} of shard {one.shard} "
-                f"of {path} has the layout {one.layout!r}, which keeps no commit log: it can be "
+                f"of {place} has the layout {one.layout!r}, which keeps no commit log: it can be "
                 "read by batch, not by stream"
             )
 
 
 def _serials(offset: Offset) -> Serials:
     return {int(shard): serial for shard, serial in offset["serials"].items()}
-
-
-def _last_serials(database: topicdb.Database) -> Serials:
-    return {shard["shard"]: shard["serial"] for shard in database.stats()["shards"]}
 
 
 def _limits(limit: ReadLimit) -> tuple[int, int]:
@@ -329,24 +363,11 @@ def _limits(limit: ReadLimit) -> tuple[int, int]:
     return _NO_LIMIT, _NO_LIMIT
 
 
-def _current(database: topicdb.Database) -> Generations:
+def _current(extent: Extent) -> Generations:
     """Returns the generation that is written to, by shard and class."""
     found: Generations = {}
-    for slab in database.slabs():
-        if not slab.read_only:
-            found.setdefault(str(slab.shard), {})[slab.retention_class] = slab.generation
-    return found
-
-
-def _unread(database: topicdb.Database, serials: Serials, last: Serials) -> Generations:
-    """Returns the first generation with commits behind these serials, by shard and class."""
-    found = _current(database)
-    if all(serials[shard] >= serial for shard, serial in last.items()):
-        return found
-    for slice in database.slices(None, after=serials, bytes_max=_NO_LIMIT):
-        classes = found[str(slice.shard)]
-        first = classes[slice.retention_class]
-        classes[slice.retention_class] = min(first, slice.generation)
+    for shard, retention_class, generation in extent.current:
+        found.setdefault(str(shard), {})[retention_class] = generation
     return found
 
 

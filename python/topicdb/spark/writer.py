@@ -198,7 +198,7 @@ def write_dataframe(
     from pyspark.sql import functions as F  # noqa: N812 - the name Spark users know
 
     path = os.path.abspath(path)  # tasks may run in another directory
-    check_columns(dict(dataframe.dtypes), needs_timestamp=True, path=path)
+    check_columns(dict(dataframe.dtypes), needs_timestamp=True, place=path)
     shards = _shards_of(path)
     rows = dataframe.select(
         "topic",

@@ -136,6 +136,40 @@ TEST(ArrowExport, ValuesOfAStreamAreOfTheFormThatIsAskedFor) {
   }
 }
 
+TEST(ArrowExport, HasTheColumnsThatWereChosen) {
+  EXPECT_EQ(ArrowColumns::Of({"topic", "size"}).status().code(), Code::kInvalidArgument);
+  EXPECT_TRUE(ArrowColumns().NeedValues());
+  const ArrowColumns keys = ArrowColumns::Of({"timestamp", "topic"}).value();
+  EXPECT_FALSE(keys.NeedValues());
+  EXPECT_FALSE(ArrowColumns::Of({}).value().NeedValues());
+  EXPECT_TRUE(ArrowColumns::Of({"topic", "qos"}).value().NeedValues());
+  ArrowSchema schema;
+  ExportSchema(&schema, ValueForm::kProperties, {}, keys);
+  ASSERT_EQ(schema.n_children, 2);
+  EXPECT_STREQ(schema.children[0]->name, "topic") << "in the order of the schema";
+  EXPECT_STREQ(schema.children[1]->name, "timestamp");
+  schema.release(&schema);
+
+  const auto stored = BatchWithProperties();
+  const ArrowColumns some = ArrowColumns::Of({"qos", "value"}).value();
+  ArrowArray array;
+  ExportBatch(PayloadsOf(stored), stored, &array, some);
+  ASSERT_EQ(array.n_children, 2);
+  EXPECT_EQ(array.length, 2);
+  EXPECT_EQ(array.children[0]->n_buffers, 3) << "the values";
+  EXPECT_EQ(array.children[1]->n_buffers, 2) << "numbers";
+  array.release(&array);
+  ExportSchema(&schema, ValueForm::kProperties, {}, some);
+  ASSERT_EQ(schema.n_children, 2);
+  EXPECT_STREQ(schema.children[0]->name, "value");
+  EXPECT_STREQ(schema.children[1]->name, "qos");
+  schema.release(&schema);
+  ExportBatch(ExampleBatch(), nullptr, &array, ArrowColumns::Of({}).value());
+  EXPECT_EQ(array.n_children, 0);
+  EXPECT_EQ(array.length, 2);
+  array.release(&array);
+}
+
 TEST(ArrowExport, AStreamEndsWithAReleasedArrayAndTellsItsError) {
   const TestDirectory directory;
   auto database = Database::Open(directory / "db", {}).value();

@@ -1,4 +1,4 @@
-"""Tests of ``topicdb scan``, ``info``, ``streams``, ``structures``, ``stats``, and their errors."""
+"""Tests of ``topicdb scan``, ``count``, ``info``, ``streams`` and others, and their errors."""
 
 from __future__ import annotations
 
@@ -412,3 +412,32 @@ class TestErrors:
         assert done.stderr.startswith("topicdb: error: ")
         assert 'pip install "topicdb[cli]"' in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+class TestCount:
+    def test_all_together(self, filled: Path) -> None:
+        assert output_of("count", filled).splitlines()[-1].split() == [
+            "4",
+            "2023-11-14T22:13:20.000000Z",
+            "2023-11-14T22:13:20.000003Z",
+        ]
+        assert output_of("count", filled, "nobody") == "no message matches\n"
+
+    def test_by_topic(self, filled: Path) -> None:
+        lines = output_of("count", filled, "metrics/#", "--levels", 2).splitlines()
+        assert [line.split()[:2] for line in lines[-2:]] == [
+            ["metrics/h1", "2"],
+            ["metrics/h2", "1"],
+        ]
+
+    def test_spans_begin_at_midnight_of_the_zone(self, filled: Path) -> None:
+        text = output_of("count", filled, "--span", "1d", "--tz", "+05:30", "--json")
+        (group,) = json.loads(text)["groups"]
+        assert group["messages"] == 4
+        assert (group["span_start"] + 5.5 * 3_600e6) % 86_400e6 == 0
+
+    def test_mistakes(self, filled: Path) -> None:
+        assert "--levels: expected a number of levels or 'all'" in error_of(
+            "count", filled, "--levels", "two"
+        )
+        assert "span" in error_of("count", filled, "--span", "hourly")

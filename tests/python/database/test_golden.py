@@ -16,7 +16,10 @@ import pytest
 
 import topicdb
 from data.make_golden_keys import CLIENTS as KEYED_CLIENTS
+from data.make_golden_pages import content as content_of_pages
+from data.make_golden_pages import digest as digest_of_pages
 from data.make_golden_spread import content
+from sealing import wait_for_sealing
 from topicdb import Database
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -202,6 +205,37 @@ def test_blocks_that_are_apart(tmp_path: Path, mode: Any) -> None:
     with topicdb.open(path, mode=mode, maintenance_interval=None) as db:
         assert content(db) == expected
     assert topicdb.verify(path, deep=True).ok
+
+
+@pytest.mark.parametrize("mode", ["r", "rw"])
+@pytest.mark.parametrize("name", ["early-pages", "pages"])
+def test_pages_of_both_forms(tmp_path: Path, name: str, mode: Any) -> None:
+    """Opens what make_golden_pages.py wrote, commits the job that waits there, and writes on."""
+    path = unpacked("v1", name, tmp_path)
+    expected = json.loads((DATA / "v1" / f"{name}.json").read_text())
+    wanted = {key: expected[key] for key in expected if key not in ("job", "with the job")}
+
+    def keys(db: Database, **options: Any) -> str:
+        return digest_of_pages(db.scan("#", columns=["topic", "timestamp"], **options))
+
+    assert topicdb.verify(path, deep=True).ok
+    with topicdb.open(path, mode=mode, maintenance_interval=None) as db:
+        assert content_of_pages(db) == wanted
+        assert keys(db) == keys(db, order="none") == wanted["keys"]
+        assert db.scan("#").count() == len(db.scan("#").to_list())
+    if mode == "r":
+        return
+    staged = topicdb.jobs.Staged(**expected["job"])
+    assert topicdb.jobs.commit(path, "waits", [staged]).messages == staged.messages
+    for _ in range(2):  # sealed blocks of both forms are read, merged and spread together
+        with topicdb.open(path, seal_bytes=8 << 10, maintenance_interval=None) as db:
+            rows = [m for m in db.scan("#") if m.topic not in ("job/assigned", "on")]
+            assert digest_of_pages(rows) == expected["with the job"]
+            db.delete("on")
+            db.append([("on", i, b"%d" % i) for i in range(2_000)])
+            db.rotate()
+            wait_for_sealing(db)
+        assert topicdb.verify(path, deep=True).ok
 
 
 @pytest.mark.parametrize("mode", ["r", "rw"])

@@ -45,6 +45,7 @@ from model.model import (
 from model.structures import StreamKey
 from model.topics import is_filter
 from topicdb import jobs
+from topicdb.engines.groups import MessageGroups
 
 try:
     import pyarrow as pa
@@ -342,6 +343,30 @@ class DatabaseMachine(RuleBasedStateMachine):
         got = [message for batch in batches for message in batch]
         check_scan(self.model, got, filter, start or 0, end, order)
         assert self.db.scan(filter, start=start, end=end, order=order).count() == len(got)
+
+    @rule(
+        data=st.data(),
+        start=st.none() | timestamp,
+        end=st.none() | timestamp,
+        levels=st.none() | st.integers(0, 3),
+        span=st.none() | st.integers(1, 1 << 60),
+        origin=timestamp,
+    )
+    def summarize(
+        self,
+        data: st.DataObject,
+        start: int | None,
+        end: int | None,
+        levels: int | None,
+        span: int | None,
+        origin: int,
+    ) -> None:
+        filter = self._draw_filter(data, self.model)
+        groups = MessageGroups(levels, span, origin)
+        for message in self.db.scan(filter, start=start, end=end, order="none"):
+            groups.add(message.topic, message.timestamp)
+        bounds = start, end
+        assert self.db._core.summarize(filter, *bounds, levels, span, origin) == groups.sorted()
 
     @rule(data=st.data(), start=st.none() | timestamp, time=st.none() | timestamp)
     def last(self, data: st.DataObject, start: int | None, time: int | None) -> None:

@@ -128,6 +128,21 @@ def test_frames_have_the_same_rows_with_and_without_pushing_down(tmp_path: Path)
     assert len(found) == len(document["digests"]) == 2 * 2 * 5  # sizes, libraries, queries
 
 
+def test_counts_are_those_of_duckdb(tmp_path: Path) -> None:
+    """The benchmark itself fails if they differ."""
+    script = str(BENCH / "python" / "count_bench.py")
+    result = tmp_path / "result.json"
+    command = [sys.executable, script, "--rows", "3000,150000", "--rounds", "1"]
+    subprocess.run([*command, "--json", str(result)], check=True, capture_output=True, cwd=tmp_path)
+    found = [row["what"] for row in json.loads(result.read_text())["results"]]
+    assert found[2] == "count by hour: 1 groups of 3,000"
+    assert found[7:9] == [
+        "count by hour: 3 groups of 150,000",
+        "count by topic: 1,000 groups of 150,000",
+    ]
+    assert len(found) == 2 * 5  # sizes, questions
+
+
 @pytest.mark.long
 def test_the_order_of_arrival_is_measured(tmp_path: Path) -> None:
     """The benchmark itself fails if a read gives other messages than DuckDB, or no order."""

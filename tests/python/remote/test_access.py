@@ -26,15 +26,15 @@ from served import Certificates, make_certificates, serving
 from support import PATIENCE_S, Child
 
 import topicdb
-from topicdb import replay
+from topicdb import jobs, replay
 from topicdb.arguments.filters import covers
-from topicdb.engine import served_methods
 from topicdb.follow.positions import standings
 from topicdb.metrics import Collector
 from topicdb.remote.server import replacing, tokens
 from topicdb.remote.server.access import Access
 from topicdb.remote.wire import decode, encode
 from topicdb.replay.log.opening import names as replay_names
+from topicdb.rights import served_methods
 
 LEVELS = ["a", "b", "", "$x"]
 TOPICS = [
@@ -471,6 +471,13 @@ def _scan_slices(db: topicdb.Database) -> None:
     db.scan_slices(db.slices("a/#"), "a/#").to_list()
 
 
+def _stage(db: topicdb.Database) -> None:
+    job = f"j{time.monotonic_ns()}"
+    with jobs.StagedWriter(db, job) as writer:
+        writer.append([("a/staged", 1, b"x")])
+    jobs.commit(db, job, [writer.staged])
+
+
 def _drop_slab(db: topicdb.Database) -> None:
     db.rotate()
     db.drop_slab(next(slab for slab in db.slabs() if slab.read_only))
@@ -553,6 +560,7 @@ PARTIAL_CALLS: dict[str, list[Any]] = {
     "streams": ["a/#", None, None, None],
     "slices": [["a/#"], None, None, {}, {}, 1 << 20],
     "explain": ["a/#", None, None],
+    "summarize": ["a/#", None, None, 0, None, 0],
     "scan_iterator": ["a/#", None, None],
     "check_log": [["a/#"], None, 0],
     "places_at": [["a/#"], 5],
@@ -579,6 +587,8 @@ def _scan_partial(call: str) -> Callable[[Any], Any]:
     return use
 
 
+EVERYTHING: dict[str, Any] = {"everything": True}
+ALL_BUT_EVERYTHING = {"read": ["#"], "write": ["#"], "admin": ["#"], "names": ["map/+"]}
 OTHER_READ = {"read": ["b/#", "a/+", "+/x", "$a/#"], "write": ["#"]}
 ONE_TOPIC = {"read": ["b/#", "a/other"], "write": ["#"]}
 OTHER_WRITE = {"write": ["b/#", "a/b", "$a/#"], "read": ["#"]}
@@ -596,7 +606,19 @@ TRIES = [
     Try("slices", lambda db: db.slices(["a/b", "a/c"]), READ, {"read": ["a/b", "b/#"]}),
     Try("slices", lambda db: db.slices(None), {"everything": True}, NO_NAME),  # type: ignore[dict-item]
     Try("scan_slices", _scan_slices, READ, OTHER_READ),
+    Try("extent", lambda db: db._extent(["a/#"]), READ, OTHER_READ),
+    Try("extent", lambda db: db._extent(None), EVERYTHING, NO_NAME),
     Try("explain", lambda db: db.explain("a/#"), READ, OTHER_READ),
+    Try("stage.files", _stage, EVERYTHING, ALL_BUT_EVERYTHING),
+    Try("stage.upload", _stage, EVERYTHING, ALL_BUT_EVERYTHING),
+    Try("stage.commit", _stage, EVERYTHING, ALL_BUT_EVERYTHING),
+    Try(
+        "stage.abort",
+        lambda db: jobs.abort(db, "j"),
+        EVERYTHING,
+        ALL_BUT_EVERYTHING,
+    ),
+    Try("summarize", lambda db: db.summarize("a/#"), READ, OTHER_READ),
     Try(
         "measure_log",
         lambda db: db._core.measure_log(0, ["a/#"], 0, None, None, 9, 9),

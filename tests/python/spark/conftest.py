@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from spark_places import places
 from spark_settings import PATIENCE, be_patient
 
 import topicdb
@@ -54,9 +55,19 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(params=["python-local", "python-remote", "java-local"])
+def source(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """The format of a read: that in Python, over the directory and a server, and that in Java."""
+    kind, place = request.param.split("-")
+    if kind == "java":
+        add_native(spark)
+    for _ in places(place):
+        yield "topicdb-native" if kind == "java" else "topicdb"
+
+
 @pytest.fixture(params=["topicdb", "topicdb-native"])
-def source(request: pytest.FixtureRequest, spark: SparkSession) -> str:
-    """The format of a read: that in Python, and that in Java."""
+def local_source(request: pytest.FixtureRequest, spark: SparkSession) -> str:
+    """The format in Python and that in Java, both over the directory."""
     name: str = request.param
     if name == "topicdb-native":
         add_native(spark)
@@ -77,6 +88,12 @@ def add_native(spark: SparkSession) -> None:
     except topicdb.NotFoundError as error:
         pytest.skip(str(error))
     connector.add(spark)
+
+
+@pytest.fixture(params=["local", "remote"])
+def place(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lets the reads of a test go over the directory, and once more over a server."""
+    yield from places(request.param)
 
 
 @pytest.fixture

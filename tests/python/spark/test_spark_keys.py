@@ -10,6 +10,7 @@ from keys import values_by_shard
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from spark_places import options_of
 from spark_queries import run_to_end
 
 import topicdb
@@ -69,7 +70,8 @@ def stored(path: str) -> dict[int, list[bytes]]:
 def test_a_batch_has_a_column_of_keys(
     spark: SparkSession, path: str, kind: str, source: str
 ) -> None:
-    messages(spark, kind).repartition(5).write.format(source).mode("append").save(path)
+    frame = messages(spark, kind).repartition(5)
+    frame.write.format(source).mode("append").options(**options_of(path)).save()
     assert stored(path) == expected()
 
 
@@ -80,7 +82,8 @@ def test_a_stream_has_a_column_of_keys(
     rows = spark.readStream.schema(messages(spark).schema).parquet(str(tmp_path / "in"))
     writer = rows.writeStream.format(source).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    run_to_end(lambda: writer.start(path))
+    writer = writer.options(**options_of(path))
+    run_to_end(writer.start)
     assert stored(path) == expected()
 
 
@@ -104,19 +107,20 @@ def test_rows_of_an_rdd_have_keys(spark: SparkSession, path: str) -> None:
 
 def test_a_read_of_one_topic_visits_all_shards(spark: SparkSession, path: str, source: str) -> None:
     messages(spark).write.format("topicdb").mode("append").save(path)
-    read = spark.read.format(source).option("includeMetadata", "true").load(path)
+    given = options_of(path)
+    read = spark.read.format(source).options(**given, includeMetadata="true").load()
     found = read.where("topic = 'm/h7/cpu'").collect()
     assert len(found) == ROWS // 20
     assert {row.shard for row in found} == set(range(SHARDS))
-    option = spark.read.format(source).option("topicFilter", "m/h7/cpu").load(path)
+    option = spark.read.format(source).options(**given, topicFilter="m/h7/cpu").load()
     assert option.count() == ROWS // 20
 
 
 def test_columns_that_cannot_be_are_refused_on_the_driver(
-    spark: SparkSession, path: str, tmp_path: Path, source: str
+    spark: SparkSession, path: str, tmp_path: Path, local_source: str
 ) -> None:
     def save(frame: DataFrame, to: str) -> None:
-        frame.write.format(source).mode("append").save(to)
+        frame.write.format(local_source).mode("append").save(to)
 
     by_topic = str(tmp_path / "topics.db")
     topicdb.open(by_topic, shards=SHARDS).close()
@@ -131,13 +135,13 @@ def test_columns_that_cannot_be_are_refused_on_the_driver(
 
 
 def test_an_empty_key_fails_the_job_or_is_left_out(
-    spark: SparkSession, path: str, source: str
+    spark: SparkSession, path: str, local_source: str
 ) -> None:
     rows: list[Any] = [("a", 1, b"x", "k"), ("b", 2, b"y", "")]
     frame = spark.createDataFrame(rows, "topic string, timestamp bigint, value binary, key string")
     frame = frame.coalesce(1)
     with pytest.raises((PySparkException, Py4JJavaError), match="key: it is empty"):
-        frame.write.format(source).mode("append").save(path)
+        frame.write.format(local_source).mode("append").save(path)
     assert stored(path) == {}
-    frame.write.format(source).mode("append").option("mode", "DROPMALFORMED").save(path)
+    frame.write.format(local_source).mode("append").option("mode", "DROPMALFORMED").save(path)
     assert stored(path) == {topicdb.shard_of_key("k", SHARDS): [b"x"]}

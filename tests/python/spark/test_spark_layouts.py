@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+from spark_places import both, options_of
 
 import topicdb
 from topicdb.spark import register
@@ -30,7 +31,7 @@ def mixed(path: str) -> list[tuple[str, int, bytes]]:
 
 
 def reader(path: str, **given: str) -> StreamReader:
-    return StreamReader(stream_options({"path": path, **given}))
+    return StreamReader(stream_options({**options_of(path), **given}))
 
 
 def read(reader: Any, partitions: Any) -> list[bytes]:
@@ -39,10 +40,11 @@ def read(reader: Any, partitions: Any) -> list[bytes]:
     return sorted(value for batch in batches for value in batch.column("value").to_pylist())
 
 
+@both
 def test_a_batch_read_has_all_of_them(path: str) -> None:
     expected = mixed(path)
     assert len(expected) == 600, "the last state has replaced the first"
-    batch = BatchReader(batch_options({"path": path}))
+    batch = BatchReader(batch_options(options_of(path)))
     partitions = batch.partitions()
     with topicdb.open(path) as db:
         db.append([(f"m/{i}/cpu", i + 1_000, b"late") for i in range(200)])
@@ -59,6 +61,7 @@ def test_the_native_source_has_all_of_them(spark: SparkSession, path: str, nativ
     assert sorted((row.topic, row.t, bytes(row.value)) for row in frame.collect()) == expected
 
 
+@both
 @pytest.mark.parametrize("order", ["true", "false"])
 def test_a_stream_reads_up_to_a_generation_without_a_log(path: str, order: str) -> None:
     source = reader(path, startingOffsets="earliest", commitOrder=order)
@@ -82,6 +85,7 @@ def test_a_stream_reads_up_to_a_generation_without_a_log(path: str, order: str) 
         assert read(source, source.partitions(end, latest)) == [b"later"], "behind it, it goes on"
 
 
+@both
 def test_a_stream_needs_a_log_of_what_is_to_come(path: str) -> None:
     with topicdb.open(path) as db:
         db.set_retention({"m/#": topicdb.Retention(layout="skipstream"), "#": None})
@@ -94,7 +98,7 @@ def test_a_stream_needs_a_log_of_what_is_to_come(path: str) -> None:
 
 
 def test_what_is_written_goes_by_the_generations(
-    spark: SparkSession, path: str, source: str
+    spark: SparkSession, path: str, local_source: str
 ) -> None:
     register(spark)
     with topicdb.open(path) as db:
@@ -102,7 +106,7 @@ def test_what_is_written_goes_by_the_generations(
     time = datetime(2026, 1, 31, tzinfo=timezone.utc)
     rows = [(f"{kind}/1", time, b"%d" % i) for kind in "sm" for i in range(3)]
     frame = spark.createDataFrame(rows, "topic string, timestamp timestamp, value binary")
-    frame.coalesce(1).write.format(source).mode("append").save(path)
+    frame.coalesce(1).write.format(local_source).mode("append").save(path)
     with topicdb.open(path, mode="r") as db:
         assert [m.value for m in db.scan("m/1")] == [b"0", b"1", b"2"]
         assert len(db.scan("s/1").to_list()) == 1

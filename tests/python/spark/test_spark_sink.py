@@ -17,6 +17,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from spark_places import options_of
 from spark_queries import run_to_end
 
 import topicdb
@@ -36,8 +37,14 @@ def _registered(spark: SparkSession) -> None:
 
 @pytest.fixture
 def sink(source: str) -> str:
-    """The format of a write: that in Python, and that in Java."""
+    """The format of a write: that in Python, over the directory and a server, and that in Java."""
     return source
+
+
+@pytest.fixture
+def local_sink(local_source: str) -> str:
+    """The format of a write over the directory."""
+    return local_source
 
 
 def moment(second: int) -> datetime:
@@ -53,7 +60,8 @@ def frame(spark: SparkSession, rows: list[Row], schema: str = SCHEMA) -> DataFra
 
 
 def save(dataframe: DataFrame, path: str, sink: str, **options: str) -> None:
-    dataframe.write.format(sink).mode("append").options(**options).save(path)
+    given = {**options_of(path), **options}
+    dataframe.write.format(sink).mode("append").options(**given).save()
 
 
 def stored(path: str) -> list[tuple[str, int, bytes]]:
@@ -144,7 +152,7 @@ class TestBadInput:
         with pytest.raises(FAILURES, match=what):
             save(dataframe, path, sink, **options)
 
-    def test_columns(self, spark: SparkSession, path: str, sink: str) -> None:
+    def test_columns(self, spark: SparkSession, path: str, local_sink: str) -> None:
         for columns, what in (
             ("topic string, timestamp timestamp", "column 'value' is missing"),
             ("topic int, value binary", "column 'topic': expected string, got int"),
@@ -153,20 +161,20 @@ class TestBadInput:
             ("topic string, value binary, x int", "column 'x' is unknown"),
         ):
             empty = spark.createDataFrame([], columns)
-            self.refuses(what, empty, path, sink)
+            self.refuses(what, empty, path, local_sink)
         assert leftovers(path) == []
 
     def test_options_and_modes(
-        self, spark: SparkSession, path: str, sink: str, tmp_path: Path
+        self, spark: SparkSession, path: str, local_sink: str, tmp_path: Path
     ) -> None:
         good = frame(spark, [("a", moment(1), b"x")])
-        self.refuses("option 'shards' is unknown", good, path, sink, shards="3")
-        self.refuses("option mode='PERMISSIVE'", good, path, sink, mode="PERMISSIVE")
-        self.refuses("no database", good, str(tmp_path / "none"), sink)
+        self.refuses("option 'shards' is unknown", good, path, local_sink, shards="3")
+        self.refuses("option mode='PERMISSIVE'", good, path, local_sink, mode="PERMISSIVE")
+        self.refuses("no database", good, str(tmp_path / "none"), local_sink)
         with pytest.raises(PySparkException, match="option path is missing"):
-            good.write.format(sink).mode("append").save()
+            good.write.format(local_sink).mode("append").save()
         with pytest.raises(PySparkException, match="overwrite"):
-            good.write.format(sink).mode("overwrite").save(path)
+            good.write.format(local_sink).mode("overwrite").save(path)
         assert stored(path) == []
 
     def test_rows(self, spark: SparkSession, path: str, sink: str) -> None:
@@ -223,7 +231,8 @@ def run_query(spark: SparkSession, source: Source, path: str, checkpoint: Path, 
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
     )
-    return str(run_to_end(lambda: writer.start(path)).id)
+    writer = writer.options(**options_of(path))
+    return str(run_to_end(writer.start).id)
 
 
 class TestStream:

@@ -15,13 +15,15 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from spark_places import arguments_of, both, options_of
 from spark_queries import run_to_end
 
 import topicdb
 import topicdb.spark
+from topicdb.frames.selection import Selection
 from topicdb.replay import Envelope
 from topicdb.spark import options
-from topicdb.spark.batch import BatchReader
+from topicdb.spark.batch import BatchReader, plan
 
 ROOT = Path(__file__).resolve().parents[3]
 CONF = "spark.sql.python.filterPushdown.enabled"
@@ -67,7 +69,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def load(spark: SparkSession, path: str, *, source: str = "topicdb", **given: object) -> DataFrame:
-    return spark.read.format(source).options(**given).load(path)  # type: ignore[arg-type]
+    options: dict[str, Any] = {**options_of(path), **given}
+    return spark.read.format(source).options(**options).load()
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
@@ -109,7 +112,7 @@ def test_properties_are_columns_on_request(
     assert all(two[name] is None for name in topicdb.Properties._fields)
     units = full.where("exists(user_properties, p -> p.value = 'C') AND qos IS NOT NULL")
     assert units.count() == 1
-    found = topicdb.spark.read_dataframe(spark, path, properties=True)
+    found = topicdb.spark.read_dataframe(spark, **arguments_of(path), properties=True)
     assert found.where("content_type = 'text/plain'").count() == 1
 
 
@@ -144,6 +147,7 @@ CASES: list[tuple[str, Callable[[str, int], bool]]] = [
 RUNS = [(True, *case) for case in CASES] + [(False, *case) for case in CASES[1::5]]
 
 
+@both
 @pytest.mark.parametrize(("pushdown", "where", "wanted"), RUNS, indirect=["pushdown"])
 def test_predicates(
     spark: SparkSession,
@@ -157,9 +161,10 @@ def test_predicates(
     assert found == sorted(row for row in messages() if wanted(row[0], row[1]))
 
 
+@both
 def test_predicates_choose_what_is_read(spark: SparkSession, path: str) -> None:
     fill(path)
-    one = options.batch_options({"path": path})
+    one = options.batch_options(options_of(path))
     reader = BatchReader(one)
     from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
 
@@ -207,10 +212,10 @@ def test_shards_and_serials_if_asked_for(
     if source == "topicdb-native":
         return  # it has no streams yet
     stream = spark.readStream.format("topicdb").options(
-        startingOffsets="earliest", includeMetadata="true"
+        **options_of(path), startingOffsets="earliest", includeMetadata="true"
     )
     writer = (
-        stream.load(path)
+        stream.load()
         .writeStream.format("parquet")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
@@ -259,7 +264,7 @@ def test_both_layouts_and_late_commits(spark: SparkSession, tmp_path: Path, sour
     path = str(tmp_path / "state.db")
     with topicdb.open(path, layout="skipstream") as db:
         db.append([(f"m/{i}/cpu", i, b"1") for i in range(500)])
-        reader = BatchReader(options.batch_options({"path": path}))
+        reader = BatchReader(options.batch_options(options_of(path)))
         partitions = pickle.loads(pickle.dumps(reader.partitions()))
         db.append([(f"m/{i}/cpu", i + 1_000, b"2") for i in range(500)])
         found = [row for p in partitions for batch in reader.read(p) for row in batch.to_pylist()]
@@ -293,15 +298,17 @@ def test_a_job_sees_one_moment_beside_a_writer(spark: SparkSession, path: str, s
         writer.communicate()
 
 
+@both
 def test_a_dropped_generation_is_an_error_or_skipped(path: str) -> None:
     fill(path)
     for fails in (True, False):
-        given = {"path": path, "failondataloss": str(fails)}
+        given = {**options_of(path), "failondataloss": str(fails)}
         reader = BatchReader(options.batch_options(given))
         partitions = reader.partitions()
         with topicdb.open(path) as db:
             gone = next(slab for slab in db.slabs() if slab.messages and slab.shard == 1)
             db.drop_slab(gone)
+        plan(reader._options, Selection())  # as another query does: a server looks again
         slices = [s for p in partitions for s in p.slices]  # type: ignore[attr-defined]
         lost = sum(s.messages for s in slices if s[:3] == (1, "#", gone.generation))
         assert lost > 0
@@ -333,7 +340,9 @@ BAD_OPTIONS = pytest.mark.parametrize(
         ({"minPartitions": "0"}, "option minPartitions='0': expected a whole number"),
         ({"failOnDataLoss": "maybe"}, "option failOnDataLoss='maybe': expected true or false"),
         ({"includeMetadata": "1"}, "option includeMetadata='1': expected true or false"),
-        ({"remote": "x"}, "option remote='x': not yet"),
+        ({"remote": "grpc://h"}, "options path and remote: give one of them, not both"),
+        ({"token": "t"}, "option token goes with remote"),
+        ({"insecure": "true"}, "option insecure goes with remote"),
     ],
     ids=str,
 )

@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+from spark_places import both, options_of
 from spark_queries import run_to_end
 
 import topicdb
@@ -38,7 +39,8 @@ def run(
             raise RuntimeError("the sink fails")
         batches.append(rows)
 
-    stream = spark.readStream.format("topicdb").options(**given).load(path)  # type: ignore[arg-type]
+    options: dict[str, Any] = {**options_of(path), **given}
+    stream = spark.readStream.format("topicdb").options(**options).load()
     writer = (
         stream.writeStream.foreachBatch(take)
         .option("checkpointLocation", checkpoint)
@@ -57,6 +59,7 @@ def put(path: str, first: int, count: int, commits: int = 1) -> list[bytes]:
     return values
 
 
+@both
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_message_once_across_restarts(
     spark: SparkSession, path: str, checkpoint: str, order: str
@@ -75,6 +78,7 @@ def test_every_message_once_across_restarts(
     assert sorted(v for batch in again for v in batch) == [*more, *last]
 
 
+@both
 def test_limits_of_a_micro_batch(spark: SparkSession, path: str, checkpoint: str) -> None:
     wanted = put(path, 0, 400, commits=40)
     found = run(
@@ -91,7 +95,7 @@ def test_limits_of_a_micro_batch(spark: SparkSession, path: str, checkpoint: str
 
 
 def reader(path: str, **given: str) -> StreamReader:
-    return StreamReader(stream_options({"path": path, **given}))
+    return StreamReader(stream_options({**options_of(path), **given}))
 
 
 def values_of(reader: StreamReader, start: Any, end: Any) -> list[bytes]:
@@ -112,6 +116,7 @@ def drain(reader: StreamReader, start: Any, limit: Any) -> list[list[bytes]]:
         start = end
 
 
+@both
 @pytest.mark.parametrize("messages_max", [1, 7, 60, 1_000])
 @pytest.mark.parametrize("filters", ["", "t/#", '["t/1", "t/2", "+/2"]'])
 @pytest.mark.parametrize("order", ORDERS)
@@ -136,6 +141,7 @@ def test_whole_commits_within_the_limit(
     source.stop()
 
 
+@both
 @pytest.mark.parametrize("order", ORDERS)
 def test_bytes_limit_and_parallel_tasks(path: str, order: str) -> None:
     with topicdb.open(path) as db:
@@ -152,6 +158,7 @@ def test_bytes_limit_and_parallel_tasks(path: str, order: str) -> None:
     assert sum(len(b) for b in batches) == 600
 
 
+@both
 def test_where_a_stream_starts(path: str) -> None:
     with topicdb.open(path) as db:
         for commit in range(10):
@@ -178,6 +185,7 @@ def test_where_a_stream_starts(path: str) -> None:
         reader(path, startingOffsets='{"9": 1}').initialOffset()
 
 
+@both
 def test_available_now_ends_where_it_began(path: str) -> None:
     put(path, 0, 30)
     source = reader(path, startingOffsets="earliest")
@@ -191,6 +199,7 @@ def test_available_now_ends_where_it_began(path: str) -> None:
     assert len(values_of(fresh, end, fresh.latestOffset(end, ReadAllAvailable()))) == 30
 
 
+@both
 @pytest.mark.parametrize("order", ORDERS)
 def test_messages_are_in_the_order_of_commits_unless_told_otherwise(path: str, order: str) -> None:
     wanted = []
@@ -206,6 +215,7 @@ def test_messages_are_in_the_order_of_commits_unless_told_otherwise(path: str, o
     assert (found == wanted) == (order == "true")
 
 
+@both
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_planned_micro_batch_stays_as_it_is_while_a_writer_goes_on(path: str, order: str) -> None:
     wanted = put(path, 0, 100, commits=5)
@@ -240,6 +250,7 @@ def dropping(path: str, order: str = "true") -> tuple[StreamReader, Any, Callabl
     return source, start, drop
 
 
+@both
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_dropped_generation_that_was_not_read(path: str, order: str) -> None:
     source, start, drop = dropping(path, order)
@@ -260,6 +271,7 @@ def test_a_dropped_generation_that_was_not_read(path: str, order: str) -> None:
     assert sorted(values_of(tolerant, start, end)) == [b"%06d" % i for i in range(60, 90)]
 
 
+@both
 def test_a_dropped_generation_that_was_read_is_no_loss(path: str) -> None:
     source, start, drop = dropping(path)
     end = source.latestOffset(start, ReadAllAvailable())  # the end of generation 2
@@ -268,6 +280,7 @@ def test_a_dropped_generation_that_was_read_is_no_loss(path: str) -> None:
     assert values_of(source, end, later) == []
 
 
+@both
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_dropped_generation_of_a_class_that_was_made_since(path: str, order: str) -> None:
     source = reader(path, startingOffsets="earliest", commitOrder=order)
@@ -295,6 +308,7 @@ def test_a_dropped_generation_of_a_class_that_was_made_since(path: str, order: s
     assert values_of(tolerant, start, end) == [b"kept"]
 
 
+@both
 def test_another_database_is_noticed(path: str, tmp_path: Path) -> None:
     source = reader(path, startingOffsets="earliest")
     put(path, 0, 30)
@@ -304,6 +318,7 @@ def test_another_database_is_noticed(path: str, tmp_path: Path) -> None:
         reader(str(tmp_path / "other")).latestOffset(start, ReadAllAvailable())
 
 
+@both
 def test_state_has_no_stream(tmp_path: Path) -> None:
     topicdb.open(tmp_path / "db", layout="skipstream").close()
     with pytest.raises(ValueError, match="layout 'skipstream', which keeps no commit log"):

@@ -40,6 +40,9 @@ struct ScanOptions {
   ScanOrder order = ScanOrder::kStream;
   // The scan reads only these streams. Absent: all streams that may hold messages of the filter.
   std::optional<std::vector<Stream>> streams;
+  // If false, the messages have empty values, and stored values are left unread where they are
+  // stored apart.
+  bool with_values = true;
 };
 
 // A part of a slab: the messages of its commits after `after`, up to and including `until`, in a

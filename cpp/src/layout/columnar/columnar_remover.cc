@@ -67,7 +67,7 @@ Result<bool> ColumnarRemover::RemoveFromBlock(const Call& call, const Block& blo
     const std::uint32_t all = block.is_paged() ? directory[number].rows : block.entry.rows;
     if (rows.size() == all) continue;  // earlier steps of a large delete have done this page
     if (call.examined_left != nullptr && *call.examined_left == 0) return EndAt(call, place);
-    TOPICDB_ASSIGN_OR_RETURN(const auto page, reader->LoadPage(block, number));
+    TOPICDB_ASSIGN_OR_RETURN(const auto page, reader->LoadPage(block, number, PageParts::kKeys));
     const std::size_t before = *removed;
     const bool complete = RemoveFromPage(call, *page, &rows, removed);
     if (*removed > before) changed_[place] = std::move(rows);

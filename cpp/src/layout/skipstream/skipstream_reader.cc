@@ -20,6 +20,7 @@ SkipstreamReader::SkipstreamReader(const RocksSource& source, ReadRequest reques
                                    std::uint32_t timestamp_bytes)
     : timestamp_bytes_(timestamp_bytes),
       range_(request.range),
+      with_values_(request.with_values),
       topic_builder_(request.structure),
       cursor_(source, request, timestamp_bytes),
       position_(std::move(request.position)),
@@ -75,7 +76,7 @@ Result<ReadOutcome> SkipstreamReader::ReadByKey(const ReadLimits& limits, Batch*
     const DecodedSuffix& key = cursor_.key();
     topic_.clear();
     topic_builder_.Build(key.words, [&](std::string_view part) { topic_.append(part); });
-    const std::string_view value = cursor_.value().value;
+    const std::string_view value = WantedValue();
     if (!HasRoom(limits, *out, topic_.size(), value.size()) || cursor_.examined() > examined_end) {
       return ReadOutcome::kMore;
     }
@@ -134,8 +135,9 @@ void SkipstreamReader::GatherRow() {
   const std::size_t begin = arena_.size();
   topic_builder_.Build(cursor_.key().words, [&](std::string_view part) { arena_.append(part); });
   const std::size_t topic_size = arena_.size() - begin;
-  arena_.append(value.value);
-  group_.push_back({rank, begin, topic_size, value.value.size()});
+  const std::string_view wanted = WantedValue();
+  arena_.append(wanted);
+  group_.push_back({rank, begin, topic_size, wanted.size()});
   if (group_.size() > 1 && (group_.size() > group_rows_max_ || arena_.size() > group_bytes_max_)) {
     ShrinkGroup();
   }

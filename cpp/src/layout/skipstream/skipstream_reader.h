@@ -59,8 +59,14 @@ class SkipstreamReader : public StreamReader {
   static bool HasRoom(const ReadLimits& limits, const Batch& out, std::size_t topic_size,
                       std::size_t value_size);
 
+  // Returns what a message of the cursor's row has as its value.
+  std::string_view WantedValue() const {
+    return with_values_ ? cursor_.value().value : std::string_view();
+  }
+
   const std::uint32_t timestamp_bytes_;
   const TimeRange range_;
+  const bool with_values_;
   const TopicBuilder topic_builder_;
   RowCursor cursor_;
   Position position_;

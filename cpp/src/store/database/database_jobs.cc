@@ -64,7 +64,10 @@ Status DatabaseJobs::ApplyTo(Shard* shard, const JobIntent& intent, WallTime pen
   // first of the two intents was applied.
   const SharedJobs jobs = shard->view()->jobs();
   if (const auto* const applied = FindApplied(*jobs, intent.sequence, intent.number)) {
-    return WriteOutcome(path, intent, shard->index(), {applied->last_serial, /*repeated=*/true});
+    // The shard may have applied this very intent, without the time to write its outcome.
+    const bool is_this =
+        applied->number == intent.number && applied->committed_at == CommittedAt(intent);
+    return WriteOutcome(path, intent, shard->index(), {applied->last_serial, !is_this});
   }
   TOPICDB_ASSIGN_OR_RETURN(const StagedMessages staged,
                            StagedFor(path, intent, pending_since, shard->index()));

@@ -90,6 +90,8 @@ Result<bool> IsApplied(const std::string& path, const JobIntent& intent,
                        std::map<std::uint32_t, ShardOutcome>* outcomes);
 // Removes the files of an intent that every shard has applied. What the job has staged stays while
 // there is another intent of the job.
+// REQUIRES (RemoveApplied): the caller has LockJobs, as another process may check these files to
+// commit the job again
 Status RemoveApplied(const std::string& path, const JobIntent& intent);
 // Returns whether the intent file is still there.
 bool HasIntent(const std::string& path, const JobIntent& intent);

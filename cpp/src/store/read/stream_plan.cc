@@ -61,6 +61,7 @@ ReadRequest RequestOf(const StreamTarget& target, const TimeRange& range,
   request.masks = MasksOf(*target.view, *target.slab);
   request.masks.insert(request.masks.end(), target.masks.begin(), target.masks.end());
   request.serial_max = target.serial_max;
+  request.with_values = target.with_values;
   return request;
 }
 
@@ -172,9 +173,7 @@ std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeR
       target, slab.layout().NewReader(target.view->Source(slab), std::move(request)));
 }
 
-std::unique_ptr<StreamReader> OpenUnordered(const StreamTarget& target, const TimeRange& range) {
-  const Slab& slab = *target.slab;
-  if (slab.log() == nullptr) return OpenReader(target, range, StartOf(range));
+std::vector<ReadRequest> RequestsFor(const StreamTarget& target, const TimeRange& range) {
   std::vector<ReadRequest> any_of;
   for (const Filter& filter : target.filters) {
     ReadRequest request = RequestOf(target, range, StartOf(range));
@@ -182,8 +181,14 @@ std::unique_ptr<StreamReader> OpenUnordered(const StreamTarget& target, const Ti
     request.or_filters.clear();
     any_of.push_back(std::move(request));
   }
+  return any_of;
+}
+
+std::unique_ptr<StreamReader> OpenUnordered(const StreamTarget& target, const TimeRange& range) {
+  const Slab& slab = *target.slab;
+  if (slab.log() == nullptr) return OpenReader(target, range, StartOf(range));
   return std::make_unique<SlabReader>(
-      target, NewUnorderedReader(target.view->Source(slab), std::move(any_of)));
+      target, NewUnorderedReader(target.view->Source(slab), RequestsFor(target, range)));
 }
 
 std::unique_ptr<LastReader> OpenLastReader(const StreamTarget& target, const TimeRange& range,

@@ -30,6 +30,7 @@ struct StreamTarget {
   std::vector<Filter> filters;      // at least one; a message must match any of them
   Serial serial_max = kLastSerial;  // later commits are not read
   std::vector<RowMask> masks = {};  // hide messages beside those that the view hides
+  bool with_values = true;          // ReadRequest::with_values
 };
 
 // A shard and the view of it that a read uses. The shard is the first member, so that it outlives
@@ -89,6 +90,8 @@ std::unique_ptr<StreamReader> OpenReader(const StreamTarget& target, const TimeR
                                          const Position& position,
                                          std::size_t memory_bytes_max = kReadMemoryBytes);
 
+// Returns one request for each filter of a target whose slab has a log (layout/blocks.h).
+std::vector<ReadRequest> RequestsFor(const StreamTarget& target, const TimeRange& range);
 // Opens a reader of all messages of a target in the range. It returns them in the order in which
 // they are stored if the layout has a log, and otherwise in the order of a stream.
 std::unique_ptr<StreamReader> OpenUnordered(const StreamTarget& target, const TimeRange& range);

@@ -71,6 +71,7 @@ def _reads(engine: Engine) -> dict[str, Callable[[str], object]]:
         "scan_iterator": ("steps", lambda f: engine.scan_iterator(f, None, None)),
         "slices": ("slices", lambda f: engine.slices([f], None, None, {}, {}, 1 << 20)),
         "explain": ("explain", lambda f: engine.explain(f, None, None)),
+        "summarize": ("summaries", lambda f: engine.summarize(f, None, None, 0, None, 0)),
         "watch_streams": ("watches", lambda f: engine.watch_streams(f, True).close()),
         "tail": ("log", lambda f: engine.tail([f], {}, {}).close()),
         "subscribe": ("subscriptions", lambda f: engine.subscribe([f], {}, 0, 10, 1_000).close()),

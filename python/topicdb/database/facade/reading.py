@@ -8,23 +8,28 @@ from datetime import timedelta
 from typing import Literal
 
 from topicdb._core import Iterator, Stream
+from topicdb.arguments.columns import checked_columns
 from topicdb.arguments.filters import Filters, any_of, filter_list
 from topicdb.arguments.forms import Form, form_of
 from topicdb.arguments.times import (
     TIMESTAMP_MAX,
     TimeLike,
+    duration_us,
     now_us,
     optional_time_us,
     time_range_us,
+    time_us,
     timeout_us,
 )
 from topicdb.arguments.wrong_types import iterators_of
+from topicdb.cursor.columns import read_columns, reads_columns
 from topicdb.cursor.scan import SLICE_BYTES_MAX, Scan
 from topicdb.cursor.tail import Tail
 from topicdb.database.partial import opened, reading
 from topicdb.engine import Engine, ScanCursor
+from topicdb.engines.features import lacks_of
 from topicdb.frames.shown import call_text
-from topicdb.types import Slice
+from topicdb.types import MessageGroup, Slice
 
 
 class Reading:
@@ -49,6 +54,7 @@ class Reading:
         end: TimeLike | None = None,
         order: Literal["stream", "time", "none"] = "stream",
         streams: Sequence[Stream] | None = None,
+        columns: Sequence[str] | None = None,
         properties: bool = False,
         raw: bool = False,
         partial: bool = False,
@@ -70,6 +76,9 @@ class Reading:
                 timestamp, which takes up to twice the time. ``"none"`` gives messages as they are
                 stored, each once. It sorts nothing, so it takes the same time however they overlap.
             streams: reads only these of ``Database.streams``.
+            columns: what Arrow data and frames have of topic, timestamp and value, and of the
+                properties. None: all. Without value and properties, the stored values are not read,
+                which takes less time. Messages and ``Batch.values`` then have empty values.
             properties: gives each message as a ``PropertyMessage``, with the MQTT properties that a
                 bridge has stored. Arrow data then has a column for each property. See
                 docs/concepts/properties.md.
@@ -98,31 +107,48 @@ class Reading:
         wanted = any_of(filter)
         bounds = time_range_us(start, end)
 
-        def read(order: str) -> ScanCursor:
+        def read(order: str, columns: Sequence[str] | None) -> ScanCursor:
+            args = (wanted, *bounds, order, streams)
             return opened(
                 self._core,
-                lambda engine: engine.scan(wanted, *bounds, order, streams),
+                lambda engine: read_columns(engine, "scan", args, columns),
                 partial=partial,
             )
 
         form = form_of(properties=properties, raw=raw)
-        in_order = functools.partial(read, order)
-        any_order = functools.partial(read, "none")
+        chosen = checked_columns(columns, form)
+        in_order = functools.partial(read, order, chosen)
+        no_columns: list[str] | None = [] if reads_columns(self._core, "scan") else None
+        keys_only = functools.partial(read, "none", no_columns)
         asked = call_text(
             "scan",
             filter,
             bounds={"start": bounds[0], "end": bounds[1]},
             order=None if order == "stream" else order,
             streams=streams,
+            columns=chosen,
             properties=properties,
             raw=raw,
             partial=partial,
         )
         missing = self._missing(filter, partial=partial)
         if streams is not None:
-            return Scan(in_order, form, any_order, missing, asked)
+            return Scan(in_order, form, keys_only, missing, asked, columns=chosen)
         about = functools.partial(self._about, filter, *bounds, partial=partial)
-        return Scan(in_order, form, any_order, missing, asked, about)
+        if "summaries" in lacks_of(self._core):
+            return Scan(in_order, form, keys_only, missing, asked, about, columns=chosen)
+        counted = functools.partial(self._count, wanted, bounds, partial=partial)
+        return Scan(in_order, form, keys_only, missing, asked, about, counted, columns=chosen)
+
+    def _count(
+        self,
+        wanted: str | list[str] | None,
+        bounds: tuple[int | None, int | None],
+        *,
+        partial: bool,
+    ) -> int:
+        engine = reading(self._core, wanted, partial=partial)
+        return sum(group.messages for group in engine.summarize(wanted, *bounds, 0, None, 0))
 
     def _about(self, filter: Filters, start: int | None, end: int | None, *, partial: bool) -> int:
         """Returns about how many messages a scan gives; more than that for a narrow filter."""
@@ -276,6 +302,7 @@ class Reading:
         slices: Sequence[Slice],
         filter: Filters = "#",
         *,
+        columns: Sequence[str] | None = None,
         properties: bool = False,
         raw: bool = False,
     ) -> Scan:
@@ -286,6 +313,7 @@ class Reading:
         Arguments:
             slices: some of those that ``slices`` has made, here or in another process.
             filter: as in ``scan``; the one that ``slices`` had, or a narrower one.
+            columns: as in ``scan``.
             properties: as in ``scan``.
             raw: as in ``scan``.
 
@@ -302,9 +330,18 @@ class Reading:
             2
         """
         form = form_of(properties=properties, raw=raw)
-        asked = call_text("scan_slices", filter, slices=slices, form=_other(form))
-        read = functools.partial(self._core.scan_slices, filter_list(filter), slices)
-        return Scan(read, form, asked=asked, about=lambda: sum(part.messages for part in slices))
+        chosen = checked_columns(columns, form)
+        asked = call_text("scan_slices", filter, slices=slices, columns=chosen, form=_other(form))
+        args = (filter_list(filter), slices)
+        read = functools.partial(read_columns, self._core, "scan_slices", args)
+        return Scan(
+            functools.partial(read, chosen),
+            form,
+            functools.partial(read, [] if reads_columns(self._core, "scan_slices") else None),
+            asked=asked,
+            about=lambda: sum(part.messages for part in slices),
+            columns=chosen,
+        )
 
     def tail(
         self,
@@ -363,6 +400,54 @@ class Reading:
             self._core, lambda engine: engine.tail(wanted, *serials, iterators), partial=partial
         )
         return Tail(core, timeout_us(timeout), form)
+
+    def summarize(
+        self,
+        filter: Filters = "#",
+        *,
+        start: TimeLike | None = None,
+        end: TimeLike | None = None,
+        topic_levels: int | None = 0,
+        span: str | timedelta | None = None,
+        origin: TimeLike = 0,
+        partial: bool = False,
+    ) -> list[MessageGroup]:
+        """Counts the messages that match, in groups, with the first and the last time of each.
+
+        Most of it is known without reading messages: blocks and pages of which every message counts
+        for one group are not read. docs/concepts/reading.md has the cost.
+
+        Arguments:
+            filter: as in ``scan``.
+            start: as in ``scan``.
+            end: as in ``scan``.
+            topic_levels: messages are in one group if their topics begin with the same levels, this
+                many. A topic with fewer levels counts as a whole. 0: topics do not matter. None:
+                each topic is a group.
+            span: messages are in one group if their timestamps are in one span of this length, such
+                as ``"1h"`` or a timedelta. None: time does not matter.
+            origin: where a span begins; others follow it, and go before it. By default, spans of a
+                day begin at midnight UTC.
+            partial: as in ``scan``.
+
+        Returns:
+            The groups that have messages, sorted by the bytes of their topics and by time.
+
+        Raises:
+            TopicError: a bad filter.
+            ValueError: another bad argument, or there are more than 1,000,000 groups.
+
+        Example:
+            >>> for group in db.summarize("site/#", topic_levels=2):
+            ...     print(group.topic, group.messages)
+            site/north 2
+        """
+        wanted = any_of(filter)
+        engine = reading(self._core, wanted, partial=partial)
+        span_us = None if span is None else duration_us(span, what="span")
+        first_us = time_us(origin, what="origin")
+        bounds = time_range_us(start, end)
+        return engine.summarize(wanted, *bounds, topic_levels, span_us, first_us)
 
     def explain(
         self,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from topicdb.arguments.filters import Filters, filter_list
+from topicdb.cooperating import Extent
 from topicdb.database.database import Database
 from topicdb.database.snapshots import PathLike, Snapshot
 from topicdb.database.verifying import Progress, Verification
@@ -22,6 +23,7 @@ from topicdb.remote.client import appending
 from topicdb.remote.client.connection import Connection, Lease, RemoteHandle
 from topicdb.remote.client.engine import RemoteEngine
 from topicdb.remote.client.groups import RemoteGroup
+from topicdb.remote.client.staging import RemoteStaging
 from topicdb.remote.records import record_of
 
 if TYPE_CHECKING:
@@ -140,6 +142,13 @@ class RemoteDatabase(Database):
     def _drop_replay_log(self, name: str) -> None:
         """Removes a replay log of the server, for ``replay.drop``."""
         self._connection.call("replay.drop", name)
+
+    def _extent(self, filters: Sequence[str] | None) -> Extent:
+        wanted = None if filters is None else list(filters)
+        return record_of(Extent, self._connection.call("extent", wanted))
+
+    def _staging(self) -> RemoteStaging:
+        return RemoteStaging(self._connection)
 
     def _nature(self) -> str:
         return ", at a server"

@@ -29,7 +29,7 @@ from topicdb.results import (
     StructureUsage,
     TrimCount,
 )
-from topicdb.types import Keys, Page, Receipt, Slice
+from topicdb.types import Keys, MessageGroup, Page, Receipt, Slice
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -157,8 +157,28 @@ class RemoteEngine:
     ) -> list[Slice]:
         return self._call(Engine.slices, _list(filters), start, end, after, until, bytes_max)
 
-    def scan_slices(self, filters: Sequence[str] | None, slices: Sequence[Slice]) -> RemoteScan:
-        return self._read("scan_slices", _list(filters), list(slices))
+    def scan_slices(
+        self,
+        filters: Sequence[str] | None,
+        slices: Sequence[Slice],
+        columns: Sequence[str] | None = None,
+    ) -> RemoteScan:
+        """Reads slices; the server sends only these columns. None: all of them."""
+        chosen = () if columns is None else (list(columns),)
+        self.connection.check_open()
+        args = (_list(filters), list(slices), *chosen)
+        return RemoteScan(self.connection, "scan_slices", args, columns=columns)
+
+    def summarize(
+        self,
+        filter: Filters,
+        start: int | None,
+        end: int | None,
+        topic_levels: int | None,
+        span: int | None,
+        origin: int,
+    ) -> list[MessageGroup]:
+        return self._call(Engine.summarize, filter, start, end, topic_levels, span, origin)
 
     def explain(self, filter: Filters, start: int | None, end: int | None) -> dict[str, int]:
         return self._call(Engine.explain, filter, start, end)

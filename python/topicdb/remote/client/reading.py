@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -34,8 +34,10 @@ class RemoteScan:
         method: str,
         args: tuple[Any, ...],
         missing: Mapping[int, str] = MappingProxyType({}),
+        columns: Sequence[str] | None = None,
     ) -> None:
-        """``missing``: the shards that it leaves out."""
+        """``missing``: the shards that it leaves out. ``columns``: what is sent; None: all."""
+        self._columns = columns
         self._source = source
         self._call = (method, *args)
         self._missing = missing
@@ -77,7 +79,10 @@ class RemoteScan:
             while (arrow := self.next_arrow(rows_max, bytes_max, form)) is not None:
                 yield arrow
 
-        schema = pa.schema(_core.arrow_schema(form)).with_metadata(missing_metadata(self._missing))
+        schema = pa.schema(_core.arrow_schema(form))
+        if self._columns is not None:
+            schema = pa.schema([schema.field(name) for name in self._columns])
+        schema = schema.with_metadata(missing_metadata(self._missing))
         reader = pa.RecordBatchReader.from_batches(schema, batches())
         return reader.__arrow_c_stream__()
 

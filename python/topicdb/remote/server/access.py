@@ -104,6 +104,11 @@ class Access:
         if not self.everything and not self._own:
             raise self._refused("use", "any name", ())
 
+    def check_everything(self) -> None:
+        """Raises AccessError unless the token may do everything."""
+        if not self.everything:
+            raise self._refused("bring staged files of", "a job", ())
+
     def check_any(self) -> None:
         """Raises AccessError if the token may do nothing at all."""
         rights = self.read, self.write, self.admin, self._own, self._endpoints, self._replay

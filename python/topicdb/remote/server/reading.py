@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from topicdb.engine import Engine, ScanCursor, served_methods
+from topicdb.engine import Engine, ScanCursor
 from topicdb.remote.server.handles import Caller, Limits
 from topicdb.remote.server.objects import Subscription, Tail, Watch
 from topicdb.remote.wire import PARTIAL, PARTIAL_CALLS
+from topicdb.rights import served_methods
 
 
 class Reads:

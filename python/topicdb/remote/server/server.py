@@ -26,7 +26,7 @@ from topicdb.remote.server.objects import Subscription
 from topicdb.remote.server.receiving import Receiver
 from topicdb.remote.server.service import WAIT_US_MAX, Service
 from topicdb.remote.server.tokens import Tokens
-from topicdb.remote.wire import ROW_SCHEMA, SCHEMA, SERIAL_SCHEMA, decode, encode
+from topicdb.remote.wire import ROW_SCHEMA, SCHEMA, decode, encode
 
 _logger = logging.getLogger(__name__)
 _MIDDLEWARE = "topicdb"
@@ -190,7 +190,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
                 found = self._service.subscription(call.caller, *args)
                 chunks = self._deliveries(context, call, found)
                 return flight.GeneratorStream(ROW_SCHEMA, chunks)
-            schema = SERIAL_SCHEMA if args and args[-1] is True else SCHEMA
+            schema = self._service.schema_of(method, args)
             return flight.GeneratorStream(schema, self._chunks(context, call, method, args))
 
     def _chunks(

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from topicdb import _core
+from topicdb.cooperating import Extent
+from topicdb.cursor.columns import read_columns, reads_columns
 from topicdb.cursor.scan import check_batch_limits
 from topicdb.database.database import Database
-from topicdb.engine import ADMIN, Engine, ScanCursor, served_methods
+from topicdb.engine import Engine, ScanCursor
 from topicdb.engines.features import lacks_of, require
 from topicdb.errors import AccessError
 from topicdb.follow import session_state
@@ -36,8 +39,10 @@ from topicdb.remote.server.objects import (
 from topicdb.remote.server.reading import Reads
 from topicdb.remote.server.replays import FAMILIES as REPLAYS
 from topicdb.remote.server.replays import Replays
+from topicdb.remote.server.staging import FAMILY, UPLOAD, Staging
 from topicdb.remote.server.transactions import TransactionCalls
-from topicdb.remote.wire import PARTIAL, PROTOCOL, arrow_of
+from topicdb.remote.wire import PARTIAL, PROTOCOL, arrow_of, columns_schema
+from topicdb.rights import ADMIN, served_methods
 
 WAIT_US_MAX = 500_000
 """A call waits at most this long, so that it does not hold up a shutdown or a client's Ctrl-C."""
@@ -52,13 +57,15 @@ _MANY = {
     "missing_shards",
     "ping",
     "set_retention",
+    "stage.commit",
     "subscribe",
     "subscription.find",
     "tail",
 }
 _NAMED = ("hold", "group", "drop_group", "member")
 _WRITES = ("append", "append_async", "replay.publish")
-_WITH_VALUES = (*_WRITES, "check_log", "next_of_scan", "subscribe", "tail")  # or iterators
+_WITH_VALUES = (*_WRITES, UPLOAD, "check_log", "next_of_scan", "subscribe", "tail")  # or iterators
+_ARGUMENTS_OF_SLICES = 5  # filters, slices, rows, bytes and serials: columns may follow the slices
 _SCAN_BYTES = 2 << 20  # about what an open scan takes beside its batch
 _VALUES_OF_READ_MAX = 64 << 20  # of streams, slices and iterators, which travel as bytes
 
@@ -80,6 +87,7 @@ class Service:
         self.replays = Replays(database, limits)
         self._calls: dict[str, Callable[..., Any]] = {
             "hello": self._hello,
+            "extent": self._extent,
             "next": self._next,
             "next_of_scan": self._next_of_scan,
             "trim": self._trim,
@@ -120,6 +128,7 @@ class Service:
             **part.scans(),
             "scan_slices": self._scan_slices,
         }
+        self._calls.update(Staging(self._core).calls)
         transactions = TransactionCalls(self._core, database._appends, limits)
         self._calls.update(transactions.calls)
         self._reads.update(transactions.reads)
@@ -177,8 +186,18 @@ class Service:
         bytes_max = min(bytes_max, self.limits.batch_bytes_max)
         read = _known(method, self._reads)
         _check_arguments(read, method, caller, own)
+        names = self.schema_of(method, args).names
         scan = read(caller, *own)
-        return _chunks(scan, rows_max, bytes_max, with_serials, caller.charge)
+        return _chunks(scan, rows_max, bytes_max, with_serials, names, caller.charge)
+
+    def schema_of(self, method: str, args: list[Any]) -> pa.Schema:
+        """Returns the columns of what ``read`` gives for these arguments.
+
+        Raises ValueError for columns that messages do not have.
+        """
+        chosen = method == "scan_slices" and len(args) > _ARGUMENTS_OF_SLICES
+        with_serials = bool(args) and args[-1] is True
+        return columns_schema(args[2] if chosen else None, with_serials=with_serials)
 
     def expire_sessions(self) -> None:
         """Forgets sessions that have ended and are not open; none while a shard is missing."""
@@ -212,9 +231,26 @@ class Service:
             "missing_shards": sorted(self._core.missing_shards("#")),
         }
 
-    def _scan_slices(self, caller: Caller, filters: Any, slices: Any) -> ScanCursor:
+    def _extent(self, caller: Caller, filters: Any) -> Extent:
         caller.access.check_read(filters)
-        return self._core.scan_slices(filters, slices)
+        id = ""
+        with suppress(NotImplementedError):
+            id = self._core.scan_iterator(filters or "#", None, None).database.hex()
+        return replace(self.database._extent(filters), database=id)
+
+    def _scan_slices(
+        self, caller: Caller, filters: Any, slices: Any, columns: Any = None
+    ) -> ScanCursor:
+        """Begins to read slices.
+
+        A client may have changed its slices. They only choose among the messages that the filters
+        match, and those the token may read. An engine that can leaves out the other columns; if it
+        cannot, they are left out when the messages are sent.
+        """
+        caller.access.check_read(filters)
+        if columns is None or not reads_columns(self._core, "scan_slices"):
+            return self._core.scan_slices(filters, slices)
+        return read_columns(self._core, "scan_slices", (filters, slices), columns)
 
     def _next(self, caller: Caller, iterator: _core.Iterator, rows: int, size: int) -> Any:
         if not isinstance(iterator, _core.Iterator):
@@ -397,6 +433,8 @@ def _check_kind(access: Access, method: str) -> None:
         access.check_own_any()
     elif method.partition(".")[0] in REPLAYS:
         access.check_logs_any()
+    elif method.partition(".")[0] == FAMILY:
+        access.check_everything()
     else:
         access.check_any()
 
@@ -426,9 +464,14 @@ def _check_arguments(
 
 
 def _chunks(
-    scan: ScanCursor, rows_max: int, bytes_max: int, with_serials: bool, charge: Charge
+    scan: ScanCursor,
+    rows_max: int,
+    bytes_max: int,
+    with_serials: bool,
+    columns: list[str],
+    charge: Charge,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the batches of a scan, each made when there is room for it in memory.
+    """Yields these columns of the batches of a scan, each made when there is room for it in memory.
 
     A batch counts until the next one is asked for: by then the client has it, or nearly.
     """
@@ -444,6 +487,8 @@ def _chunks(
                 return
             arrow = arrow_of(batch)
             del batch
+            if arrow.schema.names != columns:
+                arrow = arrow.select(columns)
             charge.settle(_SCAN_BYTES + arrow.nbytes)
             yield arrow
     finally:

@@ -211,12 +211,21 @@ class ColumnarSlab {
     for (pages->SeekToFirst(); pages->Valid(); pages->Next()) keys.insert(pages->key().ToString());
     return keys;
   }
+  // Returns how many pages the sealed blocks have.
+  std::size_t CountPages() const {
+    std::size_t pages = 0;
+    for (const Block& block : Sealed()) pages += block.entry.pages;
+    return pages;
+  }
   // Returns the keys of the pages that the sealed blocks must have.
   std::set<std::string> PageKeysOfBlocks() const {
     std::set<std::string> keys;
     for (const Block& block : Sealed()) {
       for (std::uint32_t page = 0; page < block.entry.pages; ++page) {
         keys.insert(SealedPageKey(block.id.value(), page));
+        if (HasValueRecords(block.entry)) {
+          keys.insert(SealedPageKey(block.id.value(), ValuesOf(page)));
+        }
       }
     }
     return keys;

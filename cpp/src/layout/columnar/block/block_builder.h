@@ -8,20 +8,22 @@
 #include <string_view>
 #include <vector>
 
+#include "layout/columnar/format/block_filter.h"
 #include "layout/columnar/format/block_format.h"
 #include "layout/columnar/format/page.h"
 #include "layout/columnar/format/topic_list.h"
 
 namespace topicdb::columnar {
 
-// Takes each page in turn. `number` counts the pages from 0.
-using PageSink = std::function<Status(std::uint32_t number, std::string_view page)>;
+// Takes each record of pages in turn. `number` is the last part of its key (SealedPageKey), and
+// rises from call to call.
+using PageSink = std::function<Status(std::uint32_t number, std::string_view record)>;
 
 // Builds one block. A step of sealing or a job owns it. Not thread-safe.
 class BlockBuilder {
  public:
-  BlockBuilder(PageCodec codec, std::size_t page_bytes_max)
-      : codec_(codec), page_bytes_max_(page_bytes_max) {}
+  BlockBuilder(PageCodec codec, PageForm form, std::size_t page_bytes_max)
+      : codec_(codec), form_(form), page_bytes_max_(page_bytes_max) {}
 
   // Makes pages of the rows and passes them to `sink`. Returns an error of `sink`, or kStorage if a
   // page cannot be compressed. Must be called once.
@@ -44,13 +46,25 @@ class BlockBuilder {
  private:
   // Returns the row at which the page that begins with row `begin` ends.
   std::size_t PageEnd(std::span<const PackedRow> rows, std::size_t begin) const;
+  // Returns the rows of a page. REQUIRES: page < page_begins_.size(), whose pages are all of the
+  // block
+  std::span<const PackedRow> RowsOf(std::span<const PackedRow> rows, std::size_t page) const;
+  // Notes a page, and adds its topics to the filters.
+  void AddPage(std::span<const PackedRow> part);
+  // Makes the record of each page, or of its keys, and passes it to `sink`. Then makes the records
+  // of values, if the block has any. Two passes spare memory for the values that wait: records go
+  // to the sink in the order of their keys.
+  Status WriteRecords(std::span<const PackedRow> rows, const PageSink& sink);
   // Adds each topic of the rows to topics_.
   void ListTopics(std::span<const PackedRow> rows);
 
   const PageCodec codec_;
+  const PageForm form_;
   const std::size_t page_bytes_max_;
   BlockEntry entry_;
   Directory directory_;
+  FilterBuilder words_;
+  FilterBuilder streams_;
   std::string word_filter_;
   TopicListBuilder topics_;
   std::vector<std::size_t> page_begins_;

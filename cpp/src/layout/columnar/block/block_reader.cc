@@ -125,33 +125,49 @@ Result<std::shared_ptr<const Placement>> BlockReader::LoadPlacement(const Block&
   return std::shared_ptr<const Placement>(placement);
 }
 
+Result<StoredPage> BlockReader::GetStored(const Block& block, std::uint32_t page,
+                                          const Placement* placement,
+                                          const LoadOptions& options) const {
+  StoredPage stored;
+  if (!block.is_paged()) {
+    TOPICDB_ASSIGN_OR_RETURN(
+        stored.keys, Get(source_.families.main, RecordKey(RecordKind::kFreshPage, block.id), "page",
+                         block.id, options.caching));
+    return stored;
+  }
+  const std::uint64_t pages = placement == nullptr ? block.id.value() : placement->pages;
+  TOPICDB_ASSIGN_OR_RETURN(stored.keys, Get(source_.families.sealed, SealedPageKey(pages, page),
+                                            "page", block.id, options.caching));
+  if (options.parts == PageParts::kAll && HasValueRecords(block.entry)) {
+    TOPICDB_ASSIGN_OR_RETURN(stored.values,
+                             Get(source_.families.sealed, SealedPageKey(pages, ValuesOf(page)),
+                                 "page of values", block.id, options.caching));
+  }
+  return stored;
+}
+
 Result<std::shared_ptr<const Page>> BlockReader::LoadPlaced(const Block& block, std::uint32_t page,
                                                             const Placement* placement,
-                                                            Caching caching,
+                                                            const LoadOptions& options,
                                                             std::size_t* bytes) const {
-  const std::uint64_t pages = placement == nullptr ? block.id.value() : placement->pages;
-  Result<std::string> stored =
-      block.is_paged()
-          ? Get(source_.families.sealed, SealedPageKey(pages, page), "page", block.id, caching)
-          : Get(source_.families.main, RecordKey(RecordKind::kFreshPage, block.id), "page",
-                block.id, caching);
-  if (!stored.ok()) return stored.status();
-  *bytes = stored->size();
-  auto loaded = Page::Decode(std::move(*stored), placement);
+  TOPICDB_ASSIGN_OR_RETURN(StoredPage stored, GetStored(block, page, placement, options));
+  *bytes = stored.keys.size() + stored.values.size();
+  auto loaded = Page::Decode(std::move(stored), options.parts, placement);
   if (loaded.ok()) return loaded;
   return loaded.status().WithContext(NameOf(block.id) + ", page " + std::to_string(page));
 }
 
-Result<std::shared_ptr<const Page>> BlockReader::LoadPage(const Block& block, std::uint32_t page) {
+Result<std::shared_ptr<const Page>> BlockReader::LoadPage(const Block& block, std::uint32_t page,
+                                                          PageParts parts) {
   TOPICDB_ASSIGN_OR_RETURN(const auto placement, LoadPlacement(block));
   std::size_t bytes = 0;
-  auto loaded = LoadPlaced(block, page, placement.get(), Caching::kKeep, &bytes);
+  auto loaded = LoadPlaced(block, page, placement.get(), {parts, Caching::kKeep}, &bytes);
   bytes_read_ += bytes;
   return loaded;
 }
 
 Result<std::vector<std::shared_ptr<const Page>>> BlockReader::LoadPages(
-    std::span<const PageRef> wanted) {
+    std::span<const PageRef> wanted, PageParts parts) {
   std::vector<std::shared_ptr<const Placement>> placements(wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     TOPICDB_ASSIGN_OR_RETURN(placements[i], LoadPlacement(*wanted[i].block));
@@ -159,12 +175,12 @@ Result<std::vector<std::shared_ptr<const Page>>> BlockReader::LoadPages(
   std::vector<std::shared_ptr<const Page>> pages(wanted.size());
   std::vector<std::size_t> bytes(wanted.size());
   std::uint64_t bytes_wanted = 0;
-  for (const PageRef& ref : wanted) bytes_wanted += ref.block->BytesOfPage();
+  for (const PageRef& ref : wanted) bytes_wanted += ref.block->BytesOfPage(parts);
   const bool is_large = bytes_wanted >= kLargeBytesMin;
-  const Caching caching = is_large ? Caching::kPass : Caching::kKeep;
+  const LoadOptions options{parts, is_large ? Caching::kPass : Caching::kKeep};
   const auto load = [&](std::size_t i) -> Status {
     TOPICDB_ASSIGN_OR_RETURN(pages[i], LoadPlaced(*wanted[i].block, wanted[i].page,
-                                                  placements[i].get(), caching, &bytes[i]));
+                                                  placements[i].get(), options, &bytes[i]));
     return Status::Ok();
   };
   if (is_large) {

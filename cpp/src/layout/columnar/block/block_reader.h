@@ -22,11 +22,21 @@ struct Block {
 
   // Returns true if the block has a directory, a word filter and pages in the family `sealed`.
   bool is_paged() const { return sealed || entry.staged; }
-  // Returns about how many bytes of topics and values a page has. Pages of a block are alike.
-  std::uint64_t BytesOfPage() const {
-    return entry.bytes / std::max<std::uint32_t>(entry.pages, 1);
+  // Returns how many bytes of topics and values these parts of the block have. The bytes of keys
+  // are at most that if the block's values are not apart.
+  std::uint64_t BytesOf(PageParts parts) const {
+    return parts == PageParts::kAll ? entry.bytes : entry.bytes - entry.value_bytes;
+  }
+  // Returns about how many of these bytes a page has. Pages of a block are alike.
+  std::uint64_t BytesOfPage(PageParts parts) const {
+    return BytesOf(parts) / std::max<std::uint32_t>(entry.pages, 1);
   }
 };
+
+// Returns which parts of pages a request wants.
+inline PageParts PartsOf(const ReadRequest& request) {
+  return request.with_values ? PageParts::kAll : PageParts::kKeys;
+}
 
 // Reads records and pages of the blocks of one slab. A reader or a step of sealing owns it. The
 // database must outlive it. Not thread-safe.
@@ -83,7 +93,9 @@ class BlockReader {
   // Returns the placement of a staged block, or null for any other block.
   Result<std::shared_ptr<const Placement>> LoadPlacement(const Block& block);
   // Returns a page by its number in the block. A fresh block that is not paged has only page 0.
-  Result<std::shared_ptr<const Page>> LoadPage(const Block& block, std::uint32_t page);
+  // Without values, does not read them if they are apart.
+  Result<std::shared_ptr<const Page>> LoadPage(const Block& block, std::uint32_t page,
+                                               PageParts parts = PageParts::kAll);
   // Names a page to load.
   struct PageRef {
     const Block* block;
@@ -91,7 +103,8 @@ class BlockReader {
   };
   // Loads pages and returns them in the order of `wanted`. Loads large pages side by side, on
   // several processors.
-  Result<std::vector<std::shared_ptr<const Page>>> LoadPages(std::span<const PageRef> wanted);
+  Result<std::vector<std::shared_ptr<const Page>>> LoadPages(std::span<const PageRef> wanted,
+                                                             PageParts parts = PageParts::kAll);
   // Returns the deleted rows of a block.
   Result<DeletedByPage> LoadDeleted(BlockId block);
   // Returns the stored bytes of all pages that were loaded.
@@ -115,10 +128,20 @@ class BlockReader {
   // Returns the value of a key. `what` names it in an error.
   Result<std::string> Get(rocksdb::ColumnFamilyHandle* family, const std::string& key,
                           const char* what, BlockId block, Caching caching = Caching::kKeep) const;
-  // Loads a page, and sets `bytes` to its stored size. Several threads may call it at once.
+  // How to load pages.
+  struct LoadOptions {
+    PageParts parts;
+    Caching caching;
+  };
+  // Loads a page, and sets `bytes` to the stored size of what it read. Several threads may call it
+  // at once.
   Result<std::shared_ptr<const Page>> LoadPlaced(const Block& block, std::uint32_t page,
-                                                 const Placement* placement, Caching caching,
+                                                 const Placement* placement,
+                                                 const LoadOptions& options,
                                                  std::size_t* bytes) const;
+  // Returns what is stored of a page. `placement` is that of the block, or null.
+  Result<StoredPage> GetStored(const Block& block, std::uint32_t page, const Placement* placement,
+                               const LoadOptions& options) const;
 
   const RocksSource source_;
   std::uint64_t bytes_read_ = 0;

@@ -130,6 +130,7 @@ void BlockChecker::CheckOrder() {
 Status BlockChecker::CheckBlock(const Block& block) {
   rows_ = 0;
   bytes_ = 0;
+  value_bytes_ = 0;
   words_.clear();
   topics_.clear();
   const Extent& extent = block.entry.extent;
@@ -160,7 +161,8 @@ Status BlockChecker::CheckPages(const Block& block, const Directory& directory) 
     if (!placement.ok()) return Status::Ok();
     pages = (*placement)->pages;
   }
-  pages_.emplace(pages, static_cast<std::uint32_t>(directory.size()));
+  pages_.emplace(
+      pages, PagesOf{static_cast<std::uint32_t>(directory.size()), HasValueRecords(block.entry)});
   Result<std::string> words = reader_.LoadWordFilter(block.id);
   TOPICDB_RETURN_IF_ERROR(Note(words.status(), {}));
   if (words.ok()) words_ = std::move(*words);
@@ -177,6 +179,10 @@ Status BlockChecker::CheckPages(const Block& block, const Directory& directory) 
   if (bytes_ != block.entry.bytes) {
     Report(block, "its messages have " + std::to_string(bytes_) + " bytes, by its entry " +
                       std::to_string(block.entry.bytes));
+  }
+  if (block.entry.form == PageForm::kApart && value_bytes_ != block.entry.value_bytes) {
+    Report(block, "its values have " + std::to_string(value_bytes_) + " bytes, by its entry " +
+                      std::to_string(block.entry.value_bytes));
   }
   return Status::Ok();
 }
@@ -247,6 +253,7 @@ void BlockChecker::CheckRows(const Block& block, const Page& page, std::uint32_t
   for (std::uint32_t row = 0; row < page.rows(); ++row) {
     extent_.Include(page.time(row), page.serial(row));
     bytes_ += page.topic(page.topic_of(row)).size() + page.value(row).size();
+    value_bytes_ += page.value(row).size();
     if (block.is_paged()) SeeTopic(page, row, number);
     if (is_sorted && row > 0 && place(row) < place(row - 1)) in_order = false;
   }
@@ -314,7 +321,7 @@ Status BlockChecker::CheckPageKeys() {
     if (BlockId{pages} > last && (pages < kStagedPagesMin || !pages_.contains(pages))) continue;
     const auto found = pages_.find(pages);
     const bool is_known = found != pages_.end();
-    if (is_known && ReadBig<std::uint32_t>(key.substr(8)) < found->second) continue;
+    if (is_known && found->second.Has(ReadBig<std::uint32_t>(key.substr(8)))) continue;
     if (!is_known && sealed_.contains(BlockId{pages})) continue;  // its directory is damaged
     check_.report({NameOf(BlockId{pages}) + ": it has a page that no directory knows"});
   }

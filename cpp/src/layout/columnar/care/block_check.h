@@ -68,14 +68,25 @@ class BlockChecker {
   std::map<BlockId, Block> sealed_;
   std::map<BlockId, Block> fresh_;
   std::map<RecordKind, std::set<BlockId>> records_;  // which blocks have a record of the kind
-  // How many pages are expected, by the first part of their keys.
-  std::map<std::uint64_t, std::uint32_t> pages_;
+  // Which records of pages are expected of a block.
+  struct PagesOf {
+    std::uint32_t count = 0;
+    bool has_value_records = false;
+
+    // Returns whether the block has a record with this last part of its key.
+    bool Has(std::uint32_t record) const {
+      return record < count ||
+             (has_value_records && record >= kValuesBegin && record - kValuesBegin < count);
+    }
+  };
+  std::map<std::uint64_t, PagesOf> pages_;  // by the first part of their keys
   // What was seen of the block that is being checked. extent_ is that of the page that was
   // checked last.
   std::string words_;
   Extent extent_;
   std::uint64_t rows_ = 0;
   std::uint64_t bytes_ = 0;
+  std::uint64_t value_bytes_ = 0;
   // A topic that the pages of the block have.
   struct SeenTopic {
     StreamId stream;

@@ -19,6 +19,14 @@ std::string PagesPrefix(std::uint64_t pages) {
   return prefix;
 }
 
+// Returns the number of the page of a key, or nothing if the key is that of values or malformed.
+std::optional<std::uint32_t> PageOf(std::string_view key, const std::string& prefix) {
+  key.remove_prefix(prefix.size());
+  if (key.size() != sizeof(std::uint32_t)) return std::nullopt;
+  const auto record = ReadBig<std::uint32_t>(key);
+  return record < kValuesBegin ? std::optional(record) : std::nullopt;
+}
+
 std::string NameOf(BlockId id, std::uint64_t pages) {
   return id != kNoBlock ? columnar::NameOf(id) : "pages " + std::to_string(pages);
 }
@@ -151,7 +159,8 @@ Result<BlockSalvage::PagesSummary> BlockSalvage::Summarize(std::uint64_t pages) 
   const std::string prefix = PagesPrefix(pages);
   rocks::SkippingIterator found(source_.db, source_.snapshot, source_.families.sealed);
   for (found.Seek(prefix); found.Valid() && found.key().starts_with(prefix); found.Next()) {
-    const auto page = Page::Decode(std::string(found.value()));
+    if (!PageOf(found.key(), prefix).has_value()) continue;
+    const auto page = Page::Decode(StoredPage{std::string(found.value())}, PageParts::kKeys);
     if (!page.ok()) continue;
     if (summary.pages++ == 0) summary.extent = (*page)->extent();
     summary.extent.Include((*page)->extent());
@@ -231,7 +240,7 @@ Status BlockSalvage::LoadPlain(const Unit& unit) {
   if (!bytes.ok() && bytes.status().code() != Code::kCorruption) return bytes.status();
   auto deleted = LoadDeleted(unit);
   Status status = bytes.status();
-  if (bytes.ok()) status = TakePage(unit, std::move(*bytes), deleted[0]).status();
+  if (bytes.ok()) status = TakePage(unit, {std::move(*bytes)}, deleted[0]).status();
   if (status.ok()) return status;
   const BlockEntry entry = unit.entry.value_or(BlockEntry());
   if (entry.rows > 0 && entry.rows == deleted[0].size()) return Status::Ok();
@@ -273,10 +282,10 @@ Status BlockSalvage::LoadKnownPages(const Unit& unit, const std::optional<Direct
   for (std::uint32_t number = 0; number < count; ++number) {
     const auto known = deleted.find(number);
     const DeletedRows& removed = known != deleted.end() ? known->second : DeletedRows();
-    Result<std::string> bytes = Get(source_.families.sealed, SealedPageKey(*unit.pages, number));
-    if (!bytes.ok() && bytes.status().code() != Code::kCorruption) return bytes.status();
+    Result<StoredPage> stored = GetPage(*unit.pages, number);
+    if (!stored.ok() && stored.status().code() != Code::kCorruption) return stored.status();
     Result<std::uint32_t> taken =
-        bytes.ok() ? TakePage(unit, std::move(*bytes), removed) : bytes.status();
+        stored.ok() ? TakePage(unit, std::move(*stored), removed) : stored.status();
     if (taken.ok()) rows += *taken + removed.size();
     if (taken.ok() || !directory.has_value()) continue;
     const PageEntry& page = (*directory)[number];
@@ -303,12 +312,13 @@ Status BlockSalvage::LoadAnyPages(const Unit& unit, const DeletedByPage& deleted
   rocks::SkippingIterator pages(source_.db, source_.snapshot, source_.families.sealed);
   bool is_whole = true;
   for (pages.Seek(prefix); pages.Valid() && pages.key().starts_with(prefix); pages.Next()) {
-    const std::string_view number = pages.key().substr(prefix.size());
-    const auto known = number.size() == sizeof(std::uint32_t)
-                           ? deleted.find(ReadBig<std::uint32_t>(number))
-                           : deleted.end();
+    const std::optional<std::uint32_t> number = PageOf(pages.key(), prefix);
+    if (!number.has_value()) continue;  // the keys of these values tell of them
+    const auto known = deleted.find(*number);
     const DeletedRows& removed = known != deleted.end() ? known->second : DeletedRows();
-    is_whole = TakePage(unit, std::string(pages.value()), removed).ok() && is_whole;
+    Result<StoredPage> stored = GetPage(*unit.pages, *number);
+    if (!stored.ok() && stored.status().code() != Code::kCorruption) return stored.status();
+    is_whole = stored.ok() && TakePage(unit, std::move(*stored), removed).ok() && is_whole;
   }
   if (!is_whole || !pages.gaps().empty()) {
     call_.report({NameOf(unit.id, *unit.pages) +
@@ -317,9 +327,19 @@ Status BlockSalvage::LoadAnyPages(const Unit& unit, const DeletedByPage& deleted
   return pages.status();
 }
 
-Result<std::uint32_t> BlockSalvage::TakePage(const Unit& unit, std::string bytes,
+Result<StoredPage> BlockSalvage::GetPage(std::uint64_t pages, std::uint32_t number) const {
+  StoredPage stored;
+  TOPICDB_ASSIGN_OR_RETURN(stored.keys, Get(source_.families.sealed, SealedPageKey(pages, number)));
+  Result<std::string> values = Get(source_.families.sealed, SealedPageKey(pages, ValuesOf(number)));
+  if (!values.ok() && values.status().code() != Code::kCorruption) return values.status();
+  if (values.ok()) stored.values = std::move(*values);
+  return stored;
+}
+
+Result<std::uint32_t> BlockSalvage::TakePage(const Unit& unit, StoredPage stored,
                                              const DeletedRows& deleted) {
-  TOPICDB_ASSIGN_OR_RETURN(const std::shared_ptr<const Page> page, Page::Decode(std::move(bytes)));
+  TOPICDB_ASSIGN_OR_RETURN(const std::shared_ptr<const Page> page,
+                           Page::Decode(std::move(stored), PageParts::kAll));
   rows_.AddPage(page);
   std::uint32_t taken = 0;
   DeletedCursor cursor(deleted);

@@ -93,9 +93,13 @@ class BlockSalvage {
   DeletedByPage LoadDeleted(const Unit& unit);
   // Returns the value of a key. Returns kCorruption if it is damaged or missing, or kStorage.
   Result<std::string> Get(rocksdb::ColumnFamilyHandle* family, const std::string& key) const;
+  // Returns what is stored of a page. `pages` is the first part of its key. Returns kCorruption if
+  // its only record or that of its keys is damaged or missing. If that of its values is, returns
+  // the page without it: the decoder knows whether it has any.
+  Result<StoredPage> GetPage(std::uint64_t pages, std::uint32_t number) const;
   // Adds the rows of a page to rows_ and returns their number. Returns kCorruption if the page
   // cannot be right.
-  Result<std::uint32_t> TakePage(const Unit& unit, std::string bytes, const DeletedRows& deleted);
+  Result<std::uint32_t> TakePage(const Unit& unit, StoredPage stored, const DeletedRows& deleted);
   // Notes messages that are lost. `what` says where they were.
   void Report(BlockId block, const std::string& what, std::uint64_t messages, const Extent& extent,
               std::vector<StreamId> streams = {});

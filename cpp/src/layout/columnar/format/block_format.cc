@@ -14,8 +14,13 @@ constexpr std::uint8_t kRecordVersion = 1;
 // Only entries have these versions.
 constexpr std::uint8_t kStagedVersion = 2;  // as version 1, but for a staged block
 constexpr std::uint8_t kLevelVersion = 3;   // for a level above 0, which the entry has in addition
+constexpr std::uint8_t kApartVersion = 4;   // for pages whose keys and values are apart
+
+// The flags of an entry of kApartVersion.
+constexpr std::uint8_t kStagedFlag = 1;
 
 std::uint8_t VersionOf(const BlockEntry& entry) {
+  if (entry.form == PageForm::kApart) return kApartVersion;
   if (entry.staged) return kStagedVersion;
   return entry.level > 0 ? kLevelVersion : kRecordVersion;
 }
@@ -52,6 +57,19 @@ bool ReadSmall(Decoder* decoder, std::uint32_t* value) {
   return wide <= std::numeric_limits<std::uint32_t>::max();
 }
 
+// Reads what only entries of some versions have. `version` is that of the entry.
+bool ReadForm(Decoder* decoder, std::uint8_t version, BlockEntry* entry) {
+  entry->form = version == kApartVersion ? PageForm::kApart : PageForm::kTogether;
+  entry->staged = version == kStagedVersion;
+  entry->level = 0;
+  if (version == kApartVersion) {
+    const auto flags = decoder->Little<std::uint8_t>();
+    entry->staged = (flags & kStagedFlag) != 0;
+    return (flags & ~kStagedFlag) == 0 && ReadSmall(decoder, &entry->level);
+  }
+  return version != kLevelVersion || (ReadSmall(decoder, &entry->level) && entry->level > 0);
+}
+
 bool ReadStream(Decoder* decoder, StreamId* stream) {
   std::uint32_t number = 0;
   const bool is_small = ReadSmall(decoder, &number);
@@ -75,10 +93,10 @@ std::string DeletedRowsKey(BlockId block, std::uint32_t page) {
   return key;
 }
 
-std::string SealedPageKey(std::uint64_t pages, std::uint32_t page) {
+std::string SealedPageKey(std::uint64_t pages, std::uint32_t record) {
   std::string key;
   AppendBig<std::uint64_t>(&key, pages);
-  AppendBig<std::uint32_t>(&key, page);
+  AppendBig<std::uint32_t>(&key, record);
   return key;
 }
 
@@ -89,21 +107,26 @@ BlockId BlockOf(std::string_view key) {
 std::string NameOf(BlockId block) { return "block " + std::to_string(block.value()); }
 
 std::string Encode(const BlockEntry& entry) {
-  std::string record = Begin(VersionOf(entry));
+  const std::uint8_t version = VersionOf(entry);
+  std::string record = Begin(version);
   record.push_back(static_cast<char>(entry.codec));
-  if (VersionOf(entry) == kLevelVersion) AppendVarint(&record, entry.level);
+  if (version == kApartVersion) {
+    record.push_back(static_cast<char>(entry.staged ? kStagedFlag : 0));
+  }
+  if (version == kLevelVersion || version == kApartVersion) AppendVarint(&record, entry.level);
   AppendVarint(&record, entry.rows);
   AppendVarint(&record, entry.pages);
   AppendExtent(&record, entry.extent);
   AppendVarint(&record, entry.bytes);
+  if (version == kApartVersion) AppendVarint(&record, entry.value_bytes);
   record.append(entry.streams);
   return CloseRecord(std::move(record));
 }
 
 bool Decode(std::string_view bytes, BlockEntry* entry) {
-  entry->staged = bytes.starts_with(static_cast<char>(kStagedVersion));
-  entry->level = bytes.starts_with(static_cast<char>(kLevelVersion)) ? 1 : 0;
-  const auto body = OpenRecord(bytes, Begin(VersionOf(*entry)));
+  const std::uint8_t version = bytes.empty() ? 0 : static_cast<std::uint8_t>(bytes[0]);
+  if (version < kRecordVersion || version > kApartVersion) return false;
+  const auto body = OpenRecord(bytes, Begin(version));
   if (!body.has_value()) return false;
   Decoder decoder(*body);
   const auto codec = decoder.Little<std::uint8_t>();
@@ -112,14 +135,15 @@ bool Decode(std::string_view bytes, BlockEntry* entry) {
       codec > static_cast<std::uint8_t>(PageCodec::kLz4)) {
     return false;
   }
-  if (entry->level > 0 && (!ReadSmall(&decoder, &entry->level) || entry->level == 0)) return false;
-  if (!ReadSmall(&decoder, &entry->rows) || !ReadSmall(&decoder, &entry->pages) ||
-      !ReadExtent(&decoder, &entry->extent)) {
+  if (!ReadForm(&decoder, version, entry) || !ReadSmall(&decoder, &entry->rows) ||
+      !ReadSmall(&decoder, &entry->pages) || !ReadExtent(&decoder, &entry->extent)) {
     return false;
   }
   entry->bytes = decoder.Varint();
+  entry->value_bytes = version == kApartVersion ? decoder.Varint() : 0;
   entry->streams = decoder.rest();
-  return decoder.ok() && entry->rows > 0 && entry->pages > 0 && entry->pages <= entry->rows;
+  return decoder.ok() && entry->rows > 0 && entry->pages > 0 && entry->pages <= entry->rows &&
+         entry->value_bytes <= entry->bytes;
 }
 
 void AppendRowsAndExtent(std::string* out, std::uint32_t rows, const Extent& extent) {

@@ -12,9 +12,11 @@
 //   8 | block u64                  of a paged block: its topics (topic_list.h). May be absent
 // The slab's family `sealed`. Its keys are written in ascending order, so RocksDB need not merge
 // its files:
-//   pages u64 | page u32           page of a sealed or staged block. `pages` is the number of the
-//                                  sealed block, or of a staged block Placement::pages, which is
-//                                  at least kStagedPagesMin
+//   pages u64 | page u32           page of a sealed or staged block, or the keys of the page.
+//                                  `pages` is the number of the sealed block, or of a staged block
+//                                  Placement::pages, which is at least kStagedPagesMin
+//   pages u64 | 2^31 + page u32    the values of the page, if they are apart (PageForm::kApart).
+//                                  So all keys of a block lie together, and then all values
 #pragma once
 
 #include <cstdint>
@@ -51,7 +53,10 @@ std::string RecordKey(RecordKind kind, BlockId block);
 // Deletes are always in the log, and blocks may not be (Durability::kNone). So a crash may take a
 // block and leave the record of its deleted rows. No other block may get the number of that block.
 std::string DeletedRowsKey(BlockId block, std::uint32_t page);
-std::string SealedPageKey(std::uint64_t pages, std::uint32_t page);
+// `record` is the number of the page, or ValuesOf(that number).
+std::string SealedPageKey(std::uint64_t pages, std::uint32_t record);
+inline constexpr std::uint32_t kValuesBegin = std::uint32_t{1} << 31;
+inline std::uint32_t ValuesOf(std::uint32_t page) { return kValuesBegin + page; }
 // Returns the block of a key that RecordKey or DeletedRowsKey made, or kNoBlock if the key is too
 // short to be one of these.
 BlockId BlockOf(std::string_view key);
@@ -70,8 +75,16 @@ struct BlockEntry {
   // How often the messages were written again to bring blocks apart that overlap in time
   // (overlap.h). 0 for a staged block.
   std::uint32_t level = 0;
-  std::string streams;  // filter over the streams (block_filter.h)
+  // Whether keys and values of the pages are apart. The pages of a fresh block that is not staged
+  // are always one record.
+  PageForm form = PageForm::kTogether;
+  std::uint64_t value_bytes = 0;  // of values; known only if they are apart
+  std::string streams;            // filter over the streams (block_filter.h)
 };
+// Returns whether each page of the block has a record of values.
+inline bool HasValueRecords(const BlockEntry& entry) {
+  return entry.form == PageForm::kApart && entry.value_bytes > 0;
+}
 // Encode a record and decode it. Every Decode returns false if the bytes are damaged.
 std::string Encode(const BlockEntry& entry);
 bool Decode(std::string_view bytes, BlockEntry* entry);

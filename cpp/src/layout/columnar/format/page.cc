@@ -26,7 +26,7 @@ Status PageFault(const char* what) {
 
 void AppendHeader(const PageHeader& header, std::string* out) {
   out->push_back(static_cast<char>(header.kind));
-  out->push_back(static_cast<char>(kPageVersion));
+  out->push_back(static_cast<char>(header.form));
   out->push_back(static_cast<char>(header.codec));
   out->push_back('\0');
   AppendLittle(out, header.rows);
@@ -42,10 +42,13 @@ void AppendHeader(const PageHeader& header, std::string* out) {
   AppendLittle<std::uint32_t>(out, 0);
 }
 
+std::uint32_t ChecksumOf(std::string_view record) {
+  return Decoder(record.substr(record.size() - kCrcBytes)).Little<std::uint32_t>();
+}
+
 Result<PageHeader> ReadHeader(std::string_view page) {
   if (page.size() < kHeaderBytes + kCrcBytes) return PageFault("it is too short");
-  Decoder tail(page.substr(page.size() - kCrcBytes));
-  if (Crc32(page.substr(0, page.size() - kCrcBytes)) != tail.Little<std::uint32_t>()) {
+  if (Crc32(page.substr(0, page.size() - kCrcBytes)) != ChecksumOf(page)) {
     return PageFault("its checksum is wrong");
   }
   Decoder decoder(page);
@@ -55,11 +58,14 @@ Result<PageHeader> ReadHeader(std::string_view page) {
   const auto reserved = decoder.Little<std::uint8_t>();
   PageHeader header;
   header.kind = static_cast<PageKind>(kind);
+  header.form = static_cast<PageForm>(version);
   header.codec = static_cast<PageCodec>(codec);
-  const bool is_plain = header.kind == PageKind::kPlain && header.codec == PageCodec::kNone;
+  const bool is_plain = header.kind == PageKind::kPlain && header.codec == PageCodec::kNone &&
+                        header.form == PageForm::kTogether;
   const bool is_packed = header.kind == PageKind::kPacked &&
-                         (header.codec == PageCodec::kZstd || header.codec == PageCodec::kLz4);
-  if (version != kPageVersion || reserved != 0 || (!is_plain && !is_packed)) {
+                         (header.codec == PageCodec::kZstd || header.codec == PageCodec::kLz4) &&
+                         (header.form == PageForm::kTogether || header.form == PageForm::kApart);
+  if (reserved != 0 || (!is_plain && !is_packed)) {
     return PageFault("its kind, codec or version is unknown");
   }
   header.rows = decoder.Little<std::uint32_t>();
@@ -84,29 +90,46 @@ Result<PageHeader> ReadHeader(std::string_view page) {
   return header;
 }
 
-Result<std::shared_ptr<const Page>> Page::Decode(std::string bytes, const Placement* placement) {
-  const auto owner = std::make_shared<const std::string>(std::move(bytes));
-  return Decode(*owner, owner, placement);
+Result<std::shared_ptr<const Page>> Page::Decode(StoredPage stored, PageParts parts,
+                                                 const Placement* placement) {
+  const std::shared_ptr<Page> page(new Page);
+  const auto keys = std::make_shared<const std::string>(std::move(stored.keys));
+  TOPICDB_RETURN_IF_ERROR(page->DecodeRecords(*keys, stored.values, keys, parts, placement));
+  return std::shared_ptr<const Page>(page);
 }
 
 Result<std::shared_ptr<const Page>> Page::Decode(std::string_view bytes,
-                                                 std::shared_ptr<const void> owner,
-                                                 const Placement* placement) {
-  TOPICDB_ASSIGN_OR_RETURN(const PageHeader header, ReadHeader(bytes));
+                                                 std::shared_ptr<const void> owner) {
+  const std::shared_ptr<Page> page(new Page);
+  TOPICDB_RETURN_IF_ERROR(
+      page->DecodeRecords(bytes, {}, std::move(owner), PageParts::kAll, nullptr));
+  return std::shared_ptr<const Page>(page);
+}
+
+Status Page::DecodeRecords(std::string_view keys, std::string_view values,
+                           std::shared_ptr<const void> owner, PageParts parts,
+                           const Placement* placement) {
+  TOPICDB_ASSIGN_OR_RETURN(const PageHeader header, ReadHeader(keys));
   if (placement != nullptr && header.kind != PageKind::kPacked) {
     return PageFault("its kind is not that of a staged page");
   }
-  const std::shared_ptr<Page> page(new Page);
-  page->stored_ = bytes;
-  page->owner_ = std::move(owner);
-  page->rows_ = header.rows;
-  page->extent_ = header.extent;
-  TOPICDB_RETURN_IF_ERROR(header.kind == PageKind::kPlain
-                              ? PlainDecoder::Decode(header, page.get())
-                              : PackedDecoder::Decode(header, placement, page.get()));
-  page->signed_offsets_ = {reinterpret_cast<const std::int32_t*>(page->value_offsets_.data()),
-                           page->value_offsets_.size()};
-  return std::shared_ptr<const Page>(page);
+  if (!values.empty() && header.form != PageForm::kApart) {
+    return PageFault("it has values of its own and others");
+  }
+  rows_ = header.rows;
+  extent_ = header.extent;
+  has_values_ = parts == PageParts::kAll;
+  if (header.kind == PageKind::kPlain) {
+    stored_ = keys;
+    owner_ = std::move(owner);
+    TOPICDB_RETURN_IF_ERROR(PlainDecoder::Decode(header, this));
+    if (!has_values_) values_ = {};
+  } else {
+    TOPICDB_RETURN_IF_ERROR(PackedDecoder::Decode(header, keys, values, placement, this));
+  }
+  signed_offsets_ = {reinterpret_cast<const std::int32_t*>(value_offsets_.data()),
+                     value_offsets_.size()};
+  return Status::Ok();
 }
 
 std::size_t Page::memory_bytes() const {

@@ -4,7 +4,9 @@
 //   plain   a fresh block: messages in the order of their commits; columns are as they are in
 //           memory, so that writing is a copy and reading a view
 //   packed  a part of a sealed block: sorted by stream, topic, timestamp, serial and index;
-//           differences as varints, then compressed
+//           differences as varints, then compressed. Its keys and its values are two records,
+//           which are compressed and checksummed apart, so that a read without values leaves the
+//           values where they are. Early packed pages are one record
 #pragma once
 
 #include <bit>
@@ -27,6 +29,12 @@ static_assert(std::endian::native == std::endian::little, "columns are read wher
 // is no kind and no codec.
 enum class PageKind : std::uint8_t { kPlain = 1, kPacked = 2 };
 enum class PageCodec : std::uint8_t { kNone = 1, kZstd = 2, kLz4 = 3 };
+// The version of a packed page: whether its keys and values are one record, or two. DO NOT CHANGE
+// THESE VALUES: they are on disk.
+enum class PageForm : std::uint8_t { kTogether = 1, kApart = 2 };
+
+// What a read needs of pages. Keys are everything but the bytes of the values.
+enum class PageParts { kAll, kKeys };
 
 // The smallest and largest timestamp and serial of the messages of a page or block.
 struct Extent {
@@ -51,20 +59,33 @@ static_assert(sizeof(SerialRun) == 16);
 
 struct Placement;  // block_format.h
 
+// A page as it is stored.
+struct StoredPage {
+  std::string keys;  // the whole page, or its keys if the values are a record of their own
+  // The record of the values. Empty if the page is one record, if all values are empty, or if the
+  // values are not wanted.
+  std::string values = {};
+};
+
 // A decoded page. Readers share it by pointers. Immutable, and therefore thread-safe. The views
 // that its methods return are valid as long as the page lives.
 class Page {
  public:
-  // Checks and decodes a page, and takes over its bytes. `placement` is that of the page's block if
-  // the block is a staged one, and null otherwise. Returns kCorruption if the bytes cannot be a
-  // page.
-  static Result<std::shared_ptr<const Page>> Decode(std::string bytes,
+  // Checks and decodes a page, and takes over its bytes. With PageParts::kKeys, the page has no
+  // values, whatever `stored` has. `placement` is that of the page's block if the block is a staged
+  // one, and null otherwise. Returns kCorruption if the bytes cannot be a page, or if values are
+  // wanted and missing.
+  static Result<std::shared_ptr<const Page>> Decode(StoredPage stored, PageParts parts,
                                                     const Placement* placement = nullptr);
+  // As above, for a page that is one record.
+  static Result<std::shared_ptr<const Page>> Decode(std::string bytes,
+                                                    const Placement* placement = nullptr) {
+    return Decode(StoredPage{std::move(bytes)}, PageParts::kAll, placement);
+  }
   // As above, but the bytes are in the memory of `owner`. The page keeps `owner` as long as it
   // needs the bytes. REQUIRES: the bytes begin at a multiple of 8
   static Result<std::shared_ptr<const Page>> Decode(std::string_view bytes,
-                                                    std::shared_ptr<const void> owner,
-                                                    const Placement* placement = nullptr);
+                                                    std::shared_ptr<const void> owner);
 
   Page(const Page&) = delete;
   Page& operator=(const Page&) = delete;
@@ -83,16 +104,25 @@ class Page {
   // Returns the stream of a topic, or its group if the page is that of a staged block and was
   // decoded without the block's placement.
   StreamId stream(std::uint32_t topic) const { return StreamId{streams_[topic]}; }
-  // REQUIRES (topic_of, time, serial, index, value, PrefetchRow, PrefetchValue): row < rows()
+  // Returns false if the page was decoded without the bytes of its values. Its rows then have empty
+  // values, and values() is empty.
+  bool has_values() const { return has_values_; }
+  // REQUIRES (topic_of, time, serial, index, value, value_size, PrefetchRow, PrefetchValue):
+  // row < rows()
   // Return the topic of a row, by its number in the page, and the other parts of the message.
   std::uint32_t topic_of(std::uint32_t row) const { return row_topics_[row]; }
   std::int64_t time(std::uint32_t row) const { return times_[row]; }
   Serial serial(std::uint32_t row) const { return Serial{serials_[row]}; }
   std::uint32_t index(std::uint32_t row) const { return indexes_[row]; }
   std::string_view value(std::uint32_t row) const {
-    return values_.substr(value_offsets_[row], value_offsets_[row + 1] - value_offsets_[row]);
+    if (!has_values_) return {};
+    return values_.substr(value_offsets_[row], value_size(row));
   }
-  // Returns rows() + 1 offsets into values(). No offset exceeds 2^31 - 1.
+  // Returns the size of the stored value, which a page without values knows, too.
+  std::size_t value_size(std::uint32_t row) const {
+    return value_offsets_[row + 1] - value_offsets_[row];
+  }
+  // Returns rows() + 1 offsets into the values. No offset exceeds 2^31 - 1.
   std::span<const std::int32_t> value_offsets() const { return signed_offsets_; }
   // Returns the values of all rows, one behind the other.
   std::string_view values() const { return values_; }
@@ -121,6 +151,10 @@ class Page {
   friend class PlainDecoder;
   friend class PackedDecoder;
   Page() = default;
+  // Decodes the columns, as Decode does. `keys` and `values` are the records of a StoredPage.
+  Status DecodeRecords(std::string_view keys, std::string_view values,
+                       std::shared_ptr<const void> owner, PageParts parts,
+                       const Placement* placement);
 
   // The bytes as they are stored. The columns point into them, or into the memory at the end of the
   // class. Empty if no column points into them.
@@ -138,9 +172,10 @@ class Page {
   std::span<const std::uint32_t> value_offsets_;
   std::span<const std::int32_t> signed_offsets_;  // the memory of value_offsets_, as Arrow wants it
   std::string_view values_;
+  bool has_values_ = true;
 
   // Columns that are not stored in the form in which they are used.
-  std::unique_ptr<char[]> body_;  // decompressed
+  std::unique_ptr<char[]> body_;  // decompressed, with the values in it
   std::size_t body_bytes_ = 0;
   std::unique_ptr<std::uint64_t[]> numbers_;  // all columns of numbers, one behind the other
   std::size_t numbers_bytes_ = 0;
@@ -211,17 +246,35 @@ class PackedPageEncoder {
   PackedPageEncoder(const PackedPageEncoder&) = delete;
   PackedPageEncoder& operator=(const PackedPageEncoder&) = delete;
 
-  // Appends the page to `out`. Returns kStorage if it cannot be compressed.
-  // REQUIRES: at least one row; rows are sorted by stream, topic, timestamp, serial and index
+  // These append a record to `out`, and return kStorage if it cannot be compressed.
+  // REQUIRES (Encode, EncodeKeys): at least one row; rows are sorted by stream, topic, timestamp,
+  // serial and index
+
+  // Appends a page that is one record (PageForm::kTogether).
   Status Encode(std::span<const PackedRow> rows, std::string* out);
+  // Append the two records of a page (PageForm::kApart). EncodeValues needs the checksum with which
+  // the record of keys ends (ChecksumOf). A page whose values are all empty needs no record of
+  // values.
+  Status EncodeKeys(std::span<const PackedRow> rows, std::string* out);
+  Status EncodeValues(std::span<const PackedRow> rows, std::uint32_t keys_checksum,
+                      std::string* out);
 
  private:
   struct Columns;
+  // Does the work of Encode and EncodeKeys.
+  Status EncodePage(std::span<const PackedRow> rows, PageForm form, std::string* out);
+  // Appends a record: the header, which takes `header_bytes`, the body of columns_, compressed, and
+  // the checksum.
+  template <typename Header>
+  Status AppendRecord(std::size_t header_bytes, Header* header, std::string* out);
   // Fills columns_ with the rows, and counts the topics in `header`.
   void FillColumns(std::span<const PackedRow> rows, struct PageHeader* header);
 
   const std::unique_ptr<Columns> columns_;
   const std::unique_ptr<class PageCompressor> compressor_;
 };
+
+// Returns the checksum with which the record of a page ends. REQUIRES: an encoder made the record
+std::uint32_t ChecksumOf(std::string_view record);
 
 }  // namespace topicdb::columnar

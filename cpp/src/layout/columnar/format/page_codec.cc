@@ -79,4 +79,12 @@ Status Decompress(PageCodec codec, std::string_view stored, char* out, std::size
   return got == size ? Status::Ok() : PageFault("it does not decompress");
 }
 
+Result<std::unique_ptr<char[]>> DecompressBody(PageCodec codec, std::string_view stored,
+                                               std::size_t size) {
+  if (!IsPossibleSize(codec, stored.size(), size)) return PageFault("its size is wrong");
+  auto body = std::make_unique_for_overwrite<char[]>(size);
+  TOPICDB_RETURN_IF_ERROR(Decompress(codec, stored, body.get(), size));
+  return body;
+}
+
 }  // namespace topicdb::columnar

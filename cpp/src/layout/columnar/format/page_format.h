@@ -1,4 +1,4 @@
-// What both forms of a page have in common: header, checksum and varint columns. Only page*.cc and
+// What the kinds of pages have in common: headers, checksums and varint columns. Only page*.cc and
 // topic_list.* use it.
 #pragma once
 
@@ -12,22 +12,23 @@
 
 namespace topicdb::columnar {
 
-inline constexpr std::uint8_t kPageVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 64;
+inline constexpr std::size_t kValuesHeaderBytes = 20;
 inline constexpr std::size_t kCrcBytes = 4;
 inline constexpr std::size_t kPackedColumns = 5;  // besides the values
 
-// A decoded header of a page.
+// A decoded header of a page, or of the record of a page's keys.
 struct PageHeader {
   PageKind kind = PageKind::kPlain;
+  PageForm form = PageForm::kTogether;  // kApart only if packed
   PageCodec codec = PageCodec::kNone;
   std::uint32_t rows = 0;
   std::uint32_t topics = 0;
   std::uint32_t runs = 0;  // plain only
   Extent extent;
-  std::uint32_t topic_bytes = 0;  // plain only
-  std::uint32_t body_bytes = 0;   // packed only: before compression
-  std::uint32_t value_bytes = 0;
+  std::uint32_t topic_bytes = 0;   // plain only
+  std::uint32_t body_bytes = 0;    // packed only: of this record, before compression
+  std::uint32_t value_bytes = 0;   // wherever they are
   std::uint32_t stored_bytes = 0;  // between header and checksum
 };
 
@@ -38,6 +39,21 @@ void AppendHeader(const PageHeader& header, std::string* out);
 Result<PageHeader> ReadHeader(std::string_view page);
 // Returns kCorruption with a message that says what is wrong with the page.
 Status PageFault(const char* what);
+
+// A decoded header of the record of a page's values.
+struct ValuesHeader {
+  PageCodec codec = PageCodec::kLz4;
+  std::uint32_t rows = 0;
+  std::uint32_t value_bytes = 0;    // before compression
+  std::uint32_t stored_bytes = 0;   // between header and checksum
+  std::uint32_t keys_checksum = 0;  // of the record of keys of the same page
+};
+
+// Appends the kValuesHeaderBytes bytes of a header.
+void AppendHeader(const ValuesHeader& header, std::string* out);
+// Decodes the header of a record of values. Checks the size and checksum of the record, and what
+// the header alone can tell. Returns kCorruption if something is wrong.
+Result<ValuesHeader> ReadValuesHeader(std::string_view record);
 
 // Map integers to unsigned ones and back, so that a small absolute value becomes a short varint.
 inline std::uint64_t ZigZag(std::int64_t value) {
@@ -119,6 +135,11 @@ Status Decompress(PageCodec codec, std::string_view stored, char* out, std::size
 // Returns true if `stored` compressed bytes can be a body of `size` bytes.
 bool IsPossibleSize(PageCodec codec, std::size_t stored, std::size_t size);
 
+// Decompresses a body of `size` bytes into new memory. Returns kCorruption as Decompress does, or
+// if the size is impossible.
+Result<std::unique_ptr<char[]>> DecompressBody(PageCodec codec, std::string_view stored,
+                                               std::size_t size);
+
 // The two classes decode the columns of a page. They are friends of Page and have no state.
 class PlainDecoder {
  public:
@@ -127,15 +148,23 @@ class PlainDecoder {
 };
 class PackedDecoder {
  public:
-  // Fills `page`, whose `stored_` is set. `placement` is null unless the page is a staged one.
-  // Returns kCorruption if the columns are malformed.
-  static Status Decode(const PageHeader& header, const Placement* placement, Page* page);
+  // Fills `page` from its records. `keys` is the whole page if it is one record. `placement` is
+  // null unless the page is a staged one. Returns kCorruption if a record is malformed, or if they
+  // are not of one page.
+  static Status Decode(const PageHeader& header, std::string_view keys, std::string_view values,
+                       const Placement* placement, Page* page);
 
  private:
-  // Decodes the columns of numbers and topics into memory of the page.
-  static Status DecodeColumns(const PageHeader& header,
-                              std::span<const std::string_view, kPackedColumns> columns,
-                              Page* page);
+  // Decode the columns besides the values, and set the values unless the page is to have none.
+  // DecodeTogether is for a page that is one record.
+  static Status DecodeTogether(const PageHeader& header, std::string_view body, Page* page);
+  static Status DecodeApart(const PageHeader& header, std::string_view body,
+                            std::string_view values, std::uint32_t keys_checksum, Page* page);
+  // Decodes the columns of numbers and topics into memory of the page. `body` is what is stored of
+  // a page without its values. DecodeRows does so with the columns that the body has.
+  static Status DecodeColumns(const PageHeader& header, std::string_view body, Page* page);
+  static Status DecodeRows(const PageHeader& header,
+                           std::span<const std::string_view, kPackedColumns> columns, Page* page);
   // Replaces the groups, serials and times of a staged page with the streams, serial and timestamps
   // of its messages.
   static Status Place(const Placement& placement, Page* page);

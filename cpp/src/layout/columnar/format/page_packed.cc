@@ -1,5 +1,6 @@
-// Packed pages. Between the header and the checksum, a page has these parts, compressed together.
-// All numbers but the sizes are varints:
+// Packed pages. Between the header and the checksum, a page that is one record has these parts,
+// compressed together. The record of keys of a page that is two records has the same without the
+// values; page_values.cc has the other record. All numbers but the sizes are varints:
 //
 //   sizes     of the five columns that follow, u32 LE each
 //   topics    for each topic: the difference of its stream to that of the topic before, the number
@@ -13,7 +14,7 @@
 //   indexes   for each row, zigzag: the difference to the row before. For the first row of the
 //             page, the difference to 0
 //   lengths   for each row: the number of bytes of its value
-//   values    all bytes that are left
+//   values    all bytes that are left, if the page is one record
 
 #include <algorithm>
 #include <array>
@@ -178,8 +179,31 @@ void PackedPageEncoder::FillColumns(std::span<const PackedRow> rows, PageHeader*
 }
 
 Status PackedPageEncoder::Encode(std::span<const PackedRow> rows, std::string* out) {
+  return EncodePage(rows, PageForm::kTogether, out);
+}
+
+Status PackedPageEncoder::EncodeKeys(std::span<const PackedRow> rows, std::string* out) {
+  return EncodePage(rows, PageForm::kApart, out);
+}
+
+Status PackedPageEncoder::EncodeValues(std::span<const PackedRow> rows, std::uint32_t keys_checksum,
+                                       std::string* out) {
+  std::string& body = columns_->body;
+  body.clear();
+  for (const PackedRow& row : rows) body.append(row.value);
+  ValuesHeader header;
+  header.codec = compressor_->codec();
+  header.rows = static_cast<std::uint32_t>(rows.size());
+  header.value_bytes = static_cast<std::uint32_t>(body.size());
+  header.keys_checksum = keys_checksum;
+  return AppendRecord(kValuesHeaderBytes, &header, out);
+}
+
+Status PackedPageEncoder::EncodePage(std::span<const PackedRow> rows, PageForm form,
+                                     std::string* out) {
   PageHeader header;
   header.kind = PageKind::kPacked;
+  header.form = form;
   header.codec = compressor_->codec();
   header.rows = static_cast<std::uint32_t>(rows.size());
   header.extent = {rows[0].time, rows[0].time, rows[0].serial, rows[0].serial};
@@ -194,48 +218,88 @@ Status PackedPageEncoder::Encode(std::span<const PackedRow> rows, std::string* o
     AppendLittle(&body, static_cast<std::uint32_t>(column.size()));
   }
   for (const std::string& column : columns_->columns) body.append(column);
-  for (const PackedRow& row : rows) body.append(row.value);
+  if (form == PageForm::kTogether) {
+    for (const PackedRow& row : rows) body.append(row.value);
+  }
   header.body_bytes = static_cast<std::uint32_t>(body.size());
+  return AppendRecord(kHeaderBytes, &header, out);
+}
 
+template <typename Header>
+Status PackedPageEncoder::AppendRecord(std::size_t header_bytes, Header* header, std::string* out) {
   const std::size_t begin = out->size();
-  out->append(kHeaderBytes, '\0');
-  TOPICDB_RETURN_IF_ERROR(compressor_->Compress(body, out));
-  header.stored_bytes = static_cast<std::uint32_t>(out->size() - begin - kHeaderBytes);
-  std::string header_bytes;
-  AppendHeader(header, &header_bytes);
-  out->replace(begin, kHeaderBytes, header_bytes);
+  out->append(header_bytes, '\0');
+  TOPICDB_RETURN_IF_ERROR(compressor_->Compress(columns_->body, out));
+  header->stored_bytes = static_cast<std::uint32_t>(out->size() - begin - header_bytes);
+  std::string encoded;
+  AppendHeader(*header, &encoded);
+  out->replace(begin, header_bytes, encoded);
   AppendLittle(out, Crc32(std::string_view(*out).substr(begin)));
   return Status::Ok();
 }
 
-Status PackedDecoder::Decode(const PageHeader& header, const Placement* placement, Page* page) {
-  const std::string_view stored = page->stored_.substr(kHeaderBytes, header.stored_bytes);
-  if (!IsPossibleSize(header.codec, stored.size(), header.body_bytes)) {
-    return PageFault("its size is wrong");
+Status PackedDecoder::Decode(const PageHeader& header, std::string_view keys,
+                             std::string_view values, const Placement* placement, Page* page) {
+  const std::string_view stored = keys.substr(kHeaderBytes, header.stored_bytes);
+  TOPICDB_ASSIGN_OR_RETURN(std::unique_ptr<char[]> body,
+                           DecompressBody(header.codec, stored, header.body_bytes));
+  const std::string_view bytes(body.get(), header.body_bytes);
+  if (header.form == PageForm::kApart) {
+    TOPICDB_RETURN_IF_ERROR(DecodeApart(header, bytes, values, ChecksumOf(keys), page));
+  } else {
+    TOPICDB_RETURN_IF_ERROR(DecodeTogether(header, bytes, page));
+    if (page->has_values_) {
+      page->body_ = std::move(body);
+      page->body_bytes_ = header.body_bytes;
+    }
   }
-  page->body_ = std::make_unique_for_overwrite<char[]>(header.body_bytes);
-  page->body_bytes_ = header.body_bytes;
-  TOPICDB_RETURN_IF_ERROR(Decompress(header.codec, stored, page->body_.get(), header.body_bytes));
-  page->stored_ = {};
-  page->owner_.reset();
-  Decoder decoder({page->body_.get(), page->body_bytes_});
-  std::array<std::uint32_t, kPackedColumns> sizes{};
-  for (std::uint32_t& size : sizes) size = decoder.Little<std::uint32_t>();
-  std::array<std::string_view, kPackedColumns> columns;
-  for (std::size_t i = 0; i < kPackedColumns; ++i) columns[i] = decoder.Bytes(sizes[i]);
-  page->values_ = decoder.rest();
-  // Each row has at least one byte in each column but the first. So no header can claim more rows
-  // than the body has bytes.
-  if (!decoder.ok() || page->values_.size() != header.value_bytes || sizes[1] < header.rows) {
-    return PageFault("its columns do not fit its header");
-  }
-  TOPICDB_RETURN_IF_ERROR(DecodeColumns(header, columns, page));
   return placement == nullptr ? Status::Ok() : Place(*placement, page);
 }
 
-Status PackedDecoder::DecodeColumns(const PageHeader& header,
-                                    std::span<const std::string_view, kPackedColumns> columns,
-                                    Page* page) {
+Status PackedDecoder::DecodeTogether(const PageHeader& header, std::string_view body, Page* page) {
+  if (body.size() < header.value_bytes) return PageFault("its columns do not fit its header");
+  const std::size_t keys_bytes = body.size() - header.value_bytes;
+  if (page->has_values_) page->values_ = body.substr(keys_bytes);
+  return DecodeColumns(header, body.substr(0, keys_bytes), page);
+}
+
+Status PackedDecoder::DecodeApart(const PageHeader& header, std::string_view body,
+                                  std::string_view values, std::uint32_t keys_checksum,
+                                  Page* page) {
+  if (page->has_values_ && (header.value_bytes > 0 || !values.empty())) {
+    if (values.empty()) return PageFault("its values are missing");
+    TOPICDB_ASSIGN_OR_RETURN(const ValuesHeader found, ReadValuesHeader(values));
+    if (found.rows != header.rows || found.value_bytes != header.value_bytes ||
+        found.keys_checksum != keys_checksum) {
+      return PageFault("its values are those of another page");
+    }
+    TOPICDB_ASSIGN_OR_RETURN(
+        page->body_,
+        DecompressBody(found.codec, values.substr(kValuesHeaderBytes, found.stored_bytes),
+                       found.value_bytes));
+    page->body_bytes_ = found.value_bytes;
+    page->values_ = {page->body_.get(), page->body_bytes_};
+  }
+  return DecodeColumns(header, body, page);
+}
+
+Status PackedDecoder::DecodeColumns(const PageHeader& header, std::string_view body, Page* page) {
+  Decoder sizes(body);
+  std::array<std::uint32_t, kPackedColumns> column_bytes{};
+  for (std::uint32_t& size : column_bytes) size = sizes.Little<std::uint32_t>();
+  std::array<std::string_view, kPackedColumns> columns;
+  for (std::size_t i = 0; i < kPackedColumns; ++i) columns[i] = sizes.Bytes(column_bytes[i]);
+  // Each row has at least one byte in each column but the first. So no header can claim more rows
+  // than the body has bytes.
+  if (!sizes.Finished() || column_bytes[1] < header.rows) {
+    return PageFault("its columns do not fit its header");
+  }
+  return DecodeRows(header, columns, page);
+}
+
+Status PackedDecoder::DecodeRows(const PageHeader& header,
+                                 std::span<const std::string_view, kPackedColumns> columns,
+                                 Page* page) {
   const std::size_t topics = header.topics;
   const std::size_t rows = header.rows;
   const std::size_t words = 2 * rows + 3 * (rows / 2 + 2) + 2 * (topics / 2 + 1);

@@ -28,6 +28,7 @@ PageMerge::PageMerge(const RocksSource& source, const ReadRequest& request, Merg
       rows_(request, serial_min),
       memory_max_(request.memory_bytes_max),
       order_(order),
+      parts_(PartsOf(request)),
       directory_(source.db->GetName()),
       reader_(source),
       after_(after) {}
@@ -193,9 +194,9 @@ Status PageMerge::LoadPages(std::uint64_t last, std::vector<MergedRow>* rows) {
     pending_.pop();
     const Block& block = blocks_[next.back().block];
     wanted.push_back({&block, next.back().page});
-    bytes += block.BytesOfPage();
+    bytes += block.BytesOfPage(parts_);
   } while (bytes < bytes_max && !pending_.empty() && pending_.top().first <= last);
-  TOPICDB_ASSIGN_OR_RETURN(auto pages, reader_.LoadPages(wanted));
+  TOPICDB_ASSIGN_OR_RETURN(auto pages, reader_.LoadPages(wanted, parts_));
   std::vector<RowSpill::PageRows> later;
   for (std::size_t i = 0; i < next.size(); ++i) {
     TOPICDB_RETURN_IF_ERROR(TakePage(next[i], std::move(pages[i]), rows, &later));
@@ -349,7 +350,7 @@ std::vector<RowKey> PageMerge::ChooseBounds() const {
     const double share = (static_cast<double>(LastOf(extent) - first) + 1) /
                          (static_cast<double>(LastOf(extent) - FirstOf(extent)) + 1);
     const double bytes =
-        share * static_cast<double>(RowSpill::MemoryOf(block.entry.rows, block.entry.bytes));
+        share * static_cast<double>(RowSpill::MemoryOf(block.entry.rows, block.BytesOf(parts_)));
     all_bytes += bytes;
     spans.push_back({first, LastOf(extent), bytes});
   }

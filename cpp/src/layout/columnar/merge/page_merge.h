@@ -171,6 +171,7 @@ class PageMerge {
   const RowSelector rows_;
   const std::size_t memory_max_;
   const MergeOrder order_;
+  const PageParts parts_;
   const std::string directory_;  // for the temporary files of the spill
   BlockReader reader_;
   ReadCounters counters_;

@@ -8,7 +8,10 @@
 namespace topicdb::columnar {
 
 UnorderedReader::UnorderedReader(const RocksSource& source, const std::vector<ReadRequest>& any_of)
-    : query_(any_of), position_(any_of.front().position), reader_(source) {}
+    : query_(any_of),
+      position_(any_of.front().position),
+      parts_(PartsOf(any_of.front())),
+      reader_(source) {}
 
 ReadCounters UnorderedReader::counters() const {
   ReadCounters counters = counters_;
@@ -41,10 +44,10 @@ Status UnorderedReader::LoadAhead() {
   std::uint64_t bytes = 0;
   do {
     wanted.push_back({&block, pages_[next_page_++]});
-    bytes += block.BytesOfPage();
+    bytes += block.BytesOfPage(parts_);
   } while (bytes < bytes_ahead_ && next_page_ < pages_.size());
   bytes_ahead_ = std::min(2 * bytes, BlockReader::kBytesAtOnceMax);
-  TOPICDB_ASSIGN_OR_RETURN(auto pages, reader_.LoadPages(wanted));
+  TOPICDB_ASSIGN_OR_RETURN(auto pages, reader_.LoadPages(wanted, parts_));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     loaded_.emplace_back(wanted[i].page, std::move(pages[i]));
   }

@@ -41,6 +41,7 @@ class UnorderedReader : public StreamReader {
 
   const BlockQuery query_;
   const Position position_;
+  const PageParts parts_;
   BlockReader reader_;
   ReadCounters counters_;
 

@@ -21,7 +21,7 @@ Status BlockMerge::Load() {
 
 Status BlockMerge::WriteData() {
   if (sorted_.rows.empty()) return Status::Ok();
-  output_.emplace(state_->NewBlockId(), plan_.codec, limits_.page_bytes_max, plan_.level);
+  output_.emplace(state_->NewBlockId(), plan_.codec, limits_, plan_.level);
   return output_->WritePages(source_, sorted_.rows);
 }
 

@@ -18,9 +18,9 @@ Status BlockOutput::WritePages(const RocksSource& source, std::span<const Packed
     batch.Clear();
     return status;
   };
-  const PageSink put = [&](std::uint32_t number, std::string_view page) {
+  const PageSink put = [&](std::uint32_t number, std::string_view record) {
     const rocksdb::Status status =
-        batch.Put(source.families.sealed, SealedPageKey(id_.value(), number), page);
+        batch.Put(source.families.sealed, SealedPageKey(id_.value(), number), record);
     if (status.ok() && batch.GetDataSize() >= kWriteBytes) return write();
     return rocks::FromRocks(status, "sealing blocks");
   };
@@ -68,6 +68,10 @@ Status RemoveBlock(const RocksSource& now, const Block& block, rocksdb::WriteBat
     remove(now.families.main, RecordKey(RecordKind::kTopics, block.id));
     for (std::uint32_t page = 0; page < block.entry.pages; ++page) {
       remove(now.families.sealed, SealedPageKey(pages, page));
+      // A removal of a key that is not there would count as garbage (rocks::MeasureGarbage).
+      if (HasValueRecords(block.entry)) {
+        remove(now.families.sealed, SealedPageKey(pages, ValuesOf(page)));
+      }
     }
   } else {
     remove(now.families.main, RecordKey(RecordKind::kFreshPage, block.id));

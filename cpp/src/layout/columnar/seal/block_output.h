@@ -16,8 +16,11 @@ namespace topicdb::columnar {
 // Writes one sealed block. A BlockRewrite owns it. Not thread-safe.
 class BlockOutput {
  public:
-  BlockOutput(BlockId id, PageCodec codec, std::size_t page_bytes_max, std::uint32_t level)
-      : id_(id), level_(level), builder_(codec, page_bytes_max) {}
+  BlockOutput(BlockId id, PageCodec codec, const SealLimits& limits, std::uint32_t level)
+      : id_(id),
+        level_(level),
+        builder_(codec, limits.values_apart ? PageForm::kApart : PageForm::kTogether,
+                 limits.page_bytes_max) {}
 
   // Makes pages of the rows and writes them to RocksDB. Returns kStorage.
   // REQUIRES: called once; the rows are as BlockBuilder::Build requires

@@ -127,8 +127,8 @@ Status BlockSpread::WriteBlocks(RowSpill* spill) {
 
 Status BlockSpread::WriteBlock(Group group) {
   const SortedRows sorted = SortByTopic(group.pages);
-  auto output = std::make_unique<BlockOutput>(state_->NewBlockId(), plan_.codec,
-                                              limits_.page_bytes_max, plan_.level);
+  auto output =
+      std::make_unique<BlockOutput>(state_->NewBlockId(), plan_.codec, limits_, plan_.level);
   TOPICDB_RETURN_IF_ERROR(output->WritePages(source_, sorted.rows));
   outputs_.push_back({group.begin, std::move(output), {}});
   return Status::Ok();
@@ -144,7 +144,8 @@ Result<std::vector<BlockSpread::RowPlace>> BlockSpread::DeletedSince(BlockReader
       std::set_difference(rows.begin(), rows.end(), known.begin(), known.end(),
                           std::back_inserter(more));
       if (more.empty()) continue;
-      TOPICDB_ASSIGN_OR_RETURN(const auto page, reader->LoadPage(plan_.blocks[i], number));
+      TOPICDB_ASSIGN_OR_RETURN(const auto page,
+                               reader->LoadPage(plan_.blocks[i], number, PageParts::kKeys));
       for (const std::uint32_t row : more) {
         places.push_back({page->stream(page->topic_of(row)), std::string(TopicOf(*page, row)),
                           page->time(row), page->serial(row), page->index(row)});
@@ -192,7 +193,7 @@ Status BlockSpread::Delete(BlockReader* reader, const std::vector<RowPlace>& pla
              place.time <= directory[number].extent.last_time;
     };
     if (std::none_of(places.begin(), places.end(), may_be_here)) continue;
-    TOPICDB_ASSIGN_OR_RETURN(const auto page, reader->LoadPage(block, number));
+    TOPICDB_ASSIGN_OR_RETURN(const auto page, reader->LoadPage(block, number, PageParts::kKeys));
     DeletedRows& deleted = output->deleted[number];
     for (std::uint32_t row = 0; row < page->rows(); ++row) {
       const RowPlace place{page->stream(page->topic_of(row)), std::string(TopicOf(*page, row)),

@@ -221,9 +221,10 @@ namespace topicdb {
 Status StageBlock(const StagedRows& rows, std::uint64_t pages, std::size_t page_bytes_max,
                   const KeySink& sink, StagedBlock* block) {
   const columnar::TopicOrder order = columnar::OrderTopics(rows.topics);
-  columnar::BlockBuilder builder(columnar::PageCodec::kLz4, page_bytes_max);
-  const columnar::PageSink put = [&](std::uint32_t number, std::string_view page) {
-    return sink(columnar::SealedPageKey(pages, number), page);
+  columnar::BlockBuilder builder(columnar::PageCodec::kLz4, columnar::PageForm::kApart,
+                                 page_bytes_max);
+  const columnar::PageSink put = [&](std::uint32_t number, std::string_view record) {
+    return sink(columnar::SealedPageKey(pages, number), record);
   };
   TOPICDB_RETURN_IF_ERROR(builder.Build(columnar::SortRows(rows, order), put));
   block->topics.clear();
@@ -243,16 +244,23 @@ Status StageBlock(const StagedRows& rows, std::uint64_t pages, std::size_t page_
   return Status::Ok();
 }
 
-std::uint64_t StagedPagesOf(std::string_view key) {
-  return key.size() < sizeof(std::uint64_t) ? 0 : ReadBig<std::uint64_t>(key);
-}
-
-Status ForEachStagedMessage(std::string_view page,
+Status ForEachStagedMessage(const StagedBlock& block, const KeySource& source,
                             const std::function<Status(const StagedMessage&)>& visit) {
-  TOPICDB_ASSIGN_OR_RETURN(const auto decoded, columnar::Page::Decode(std::string(page)));
-  for (std::uint32_t row = 0; row < decoded->rows(); ++row) {
-    TOPICDB_RETURN_IF_ERROR(visit({decoded->topic(decoded->topic_of(row)), decoded->time(row),
-                                   decoded->value(row), decoded->index(row)}));
+  columnar::BlockEntry entry;
+  if (!columnar::Decode(block.entry, &entry)) return columnar::Damaged();
+  for (std::uint32_t number = 0; number < entry.pages; ++number) {
+    columnar::StoredPage stored;
+    TOPICDB_ASSIGN_OR_RETURN(stored.keys, source(columnar::SealedPageKey(block.pages, number)));
+    if (columnar::HasValueRecords(entry)) {
+      const std::string key = columnar::SealedPageKey(block.pages, columnar::ValuesOf(number));
+      TOPICDB_ASSIGN_OR_RETURN(stored.values, source(key));
+    }
+    TOPICDB_ASSIGN_OR_RETURN(const auto page,
+                             columnar::Page::Decode(std::move(stored), columnar::PageParts::kAll));
+    for (std::uint32_t row = 0; row < page->rows(); ++row) {
+      TOPICDB_RETURN_IF_ERROR(visit(
+          {page->topic(page->topic_of(row)), page->time(row), page->value(row), page->index(row)}));
+    }
   }
   return Status::Ok();
 }

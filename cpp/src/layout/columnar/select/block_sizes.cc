@@ -74,7 +74,7 @@ void CountRows(const Page& page, const BlockQuery& query, const DeletedRows& del
       commit = counts->try_emplace(page.serial(row)).first;
     }
     ++commit->second.messages;
-    commit->second.bytes += page.topic(topic).size() + page.value(row).size();
+    commit->second.bytes += page.topic(topic).size() + page.value_size(row);
   }
 }
 
@@ -84,7 +84,7 @@ void AddRows(const Page& page, StreamSizes* sizes) {
     const std::uint32_t topic = page.topic_of(row);
     MessageCount& count = (*sizes)[page.stream(topic)];
     ++count.messages;
-    count.bytes += page.topic(topic).size() + page.value(row).size();
+    count.bytes += page.topic(topic).size() + page.value_size(row);
   }
 }
 
@@ -118,7 +118,7 @@ Status AddBlock(const Block& block, BlockReader* reader, StreamSizes* sizes) {
       (*sizes)[only].bytes += block.entry.bytes * rows / block.entry.rows;
       continue;
     }
-    TOPICDB_ASSIGN_OR_RETURN(const auto page, reader->LoadPage(block, number));
+    TOPICDB_ASSIGN_OR_RETURN(const auto page, reader->LoadPage(block, number, PageParts::kKeys));
     AddRows(*page, sizes);
   }
   return Status::Ok();
@@ -166,7 +166,8 @@ Result<std::map<Serial, MessageCount>> CountByCommit(const RocksSource& source,
   TOPICDB_ASSIGN_OR_RETURN(auto deleted, reader.LoadDeleted(found.id));
   std::map<Serial, MessageCount> counts;
   for (const std::uint32_t number : pages.numbers) {
-    TOPICDB_ASSIGN_OR_RETURN(const auto page, reader.LoadPage(found, number));
+    TOPICDB_ASSIGN_OR_RETURN(const auto page,
+                             reader.LoadPage(found, number, columnar::PageParts::kKeys));
     columnar::CountRows(*page, query, deleted[number], &counts);
   }
   return counts;

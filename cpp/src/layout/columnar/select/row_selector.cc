@@ -15,6 +15,14 @@ bool RowSelector::Covers(const Extent& extent) const {
          extent.first_serial >= serial_min_ && extent.last_serial <= serial_max_;
 }
 
+bool RowSelector::MayMask(const Extent& extent) const {
+  return std::any_of(masks_.begin(), masks_.end(), [&](const RowMask& mask) {
+    return extent.last_serial >= mask.serial_min && extent.first_serial <= mask.serial &&
+           extent.last_time >= mask.range.start.value_or(0) &&
+           (!mask.range.end.has_value() || extent.first_time < *mask.range.end);
+  });
+}
+
 bool RowSelector::IsMasked(const Page& page, std::uint32_t row) const {
   return std::any_of(masks_.begin(), masks_.end(), [&](const RowMask& mask) {
     return mask.Hides(page.topic(page.topic_of(row)), page.time(row), page.serial(row),

@@ -31,6 +31,8 @@ class RowSelector {
            Contains(range_, page.time(row));
   }
   bool has_masks() const { return !masks_.empty(); }
+  // Returns false if no mask of the request hides a row with these bounds.
+  bool MayMask(const Extent& extent) const;
   // Returns true if a mask of the request hides the row.
   bool IsMasked(const Page& page, std::uint32_t row) const;
   // Returns the smallest serial that a wanted row may have.

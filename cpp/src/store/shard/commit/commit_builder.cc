@@ -116,11 +116,9 @@ StagedPlace CommitBuilder::PlaceStaged(const StagedBlock& block) {
 }
 
 Status CommitBuilder::AddStagedMessages(const StagedPart& part, const std::string& directory) {
-  std::map<std::uint64_t, StagedPlace> places;  // by number of pages
-  TOPICDB_RETURN_IF_ERROR(ForEachStagedBlock(part, [&](const StagedBlock& block) {
-    places.emplace(block.pages, PlaceStaged(block));
-    return Status::Ok();
-  }));
+  TOPICDB_ASSIGN_OR_RETURN(const auto pages,
+                           rocks::PagesFileReader::Open(directory + "/" + part.pages_file));
+  const KeySource source = [&](std::string_view key) { return pages->Get(key); };
   Target& target = TargetOf(part.retention_class);
   StagedPlace place;
   const auto add = [&](const StagedMessage& message) TOPICDB_REQUIRES(shard_.mutex) {
@@ -131,15 +129,10 @@ Status CommitBuilder::AddStagedMessages(const StagedPart& part, const std::strin
     placed.index = message.index;
     return Write(&target, placed);
   };
-  return rocks::ForEachPage(directory + "/" + part.pages_file,
-                            [&](std::string_view key, std::string_view page)
-                                TOPICDB_REQUIRES(shard_.mutex) {
-                                  const auto found = places.find(StagedPagesOf(key));
-                                  if (found == places.end())
-                                    return Corruption(part.pages_file + " has unknown pages");
-                                  place = found->second;
-                                  return ForEachStagedMessage(page, add);
-                                });
+  return ForEachStagedBlock(part, [&](const StagedBlock& block) TOPICDB_REQUIRES(shard_.mutex) {
+    place = PlaceStaged(block);
+    return ForEachStagedMessage(block, source, add);
+  });
 }
 
 Status CommitBuilder::AddStagedBlock(const StagedPart& part, const StagedBlock& block) {

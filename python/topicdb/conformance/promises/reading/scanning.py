@@ -6,6 +6,7 @@ from topicdb import _core
 from topicdb.conformance import expect
 from topicdb.conformance.lab import Lab, batches_of, plain, read, values
 from topicdb.conformance.promise import promise
+from topicdb.engines.groups import MessageGroups
 
 TOPICS = ["a", "a/b", "a/b/c", "a/c", "b", "b/b", "/", "/a", "a/", "$SYS", "$SYS/a", "b/$x"]
 FILTERS = [
@@ -294,3 +295,30 @@ def newest_of_a_bad_filter_is_refused(lab: Lab) -> None:
     """A bad filter is a TopicError."""
     with expect.raises(_core.TopicError, "the filter a/#/b"):
         read(lab.engine.last("a/#/b", None, None))
+
+
+@promise("summaries")
+def counts_are_those_of_a_scan(lab: Lab) -> None:
+    """summarize() counts what a scan gives, by the first levels of topics and by spans of time."""
+    _fill(lab)
+    for filter, start, end in (("#", None, None), (None, 300, None), (["a/#", "+/b"], 100, 2_000)):
+        found = sorted(lab.messages(filter, start, end))
+        for levels in (0, 1, 2, None):
+            for span, origin in ((None, 0), (1, 0), (700, 0), (700, 150)):
+                groups = MessageGroups(levels, span, origin)
+                for topic, timestamp, _ in found:
+                    groups.add(topic, timestamp)
+                summary = lab.engine.summarize(filter, start, end, levels, span, origin)
+                what = f"{filter!r} by {levels} levels and spans of {span} from {origin}"
+                expect.equal(summary, groups.sorted(), what)
+    expect.equal(lab.engine.summarize("nobody", None, None, 0, None, 0), [], "of no topic")
+
+
+@promise("summaries")
+def counts_that_cannot_be_are_refused(lab: Lab) -> None:
+    """summarize() refuses a bad filter, a negative number of levels, and a span of no time."""
+    with expect.raises(_core.TopicError, "the filter a/#/b"):
+        lab.engine.summarize("a/#/b", None, None, 0, None, 0)
+    for levels, span in ((-1, None), (0, 0), (0, -5), (0, (1 << 60) + 1)):
+        with expect.raises(ValueError, f"{levels} levels and a span of {span}"):
+            lab.engine.summarize("#", None, None, levels, span, 0)

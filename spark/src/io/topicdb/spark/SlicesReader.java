@@ -24,20 +24,18 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
 
   private final Metrics.Counts counts = new Metrics.Counts();
   private final MessageVectors vectors;
-  private final int wanted;
   private final Database database;
   private SliceScan scan;
   private int rowsLeft;
 
   SlicesReader(Query query, SlicesPartition partition) {
     vectors = new MessageVectors(query, partition.shard());
-    wanted = wantedBy(query);
     rowsLeft = query.limit();
     String path = query.options().path();
     database = Database.openShard(path, partition.shard());
     try {
       List<Slice> slices = stored(query, partition);
-      scan = database.scan(query.selection().filters(), slices);
+      scan = database.scan(query.selection().filters(), slices, wantedBy(query));
     } catch (RuntimeException | Error error) {
       database.close();
       throw error;
@@ -49,7 +47,7 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
     if (rowsLeft == 0) {
       return false;
     }
-    Batch batch = scan.next(Math.min(ROWS_MAX, rowsLeft), BYTES_MAX, wanted);
+    Batch batch = scan.next(Math.min(ROWS_MAX, rowsLeft), BYTES_MAX);
     if (batch == null) {
       return false;
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,28 +19,32 @@ constexpr std::size_t kRowBytes = 8;  // that a row takes in a page besides its 
 class BuiltBlock {
  public:
   // REQUIRES: rows are sorted; they must outlive the object
-  BuiltBlock(const Rows& rows, std::size_t page_bytes_max)
-      : builder_(PageCodec::kLz4, page_bytes_max) {
-    std::vector<PackedRow> packed;
-    for (const Row& row : rows) {
-      packed.push_back(
-          {StreamId{row.stream}, row.topic, row.time, Serial{row.serial}, row.index, row.value});
-    }
+  BuiltBlock(const Rows& rows, std::size_t page_bytes_max, PageForm form = PageForm::kApart)
+      : builder_(PageCodec::kLz4, form, page_bytes_max) {
     const PageSink sink = [&](std::uint32_t number, std::string_view bytes) {
-      EXPECT_EQ(number, pages_.size());
-      pages_.push_back(DecodeOk(std::string(bytes)));
+      EXPECT_TRUE(records_.empty() || records_.rbegin()->first < number);
+      records_.emplace(number, bytes);
       return Status::Ok();
     };
-    const Status built = builder_.Build(packed, sink);
+    const Status built = builder_.Build(AsPacked(rows), sink);
     EXPECT_TRUE(built.ok()) << built.message();
+    for (std::uint32_t page = 0; records_.contains(page); ++page) {
+      StoredPage stored{records_.at(page)};
+      if (records_.contains(ValuesOf(page))) stored.values = records_.at(ValuesOf(page));
+      const auto decoded = Page::Decode(std::move(stored), PageParts::kAll);
+      EXPECT_TRUE(decoded.ok()) << decoded.status().message();
+      pages_.push_back(*decoded);
+    }
   }
 
   std::size_t pages() const { return pages_.size(); }
+  std::size_t records() const { return records_.size(); }
   const Page& page(std::size_t number) const { return *pages_[number]; }
   const BlockBuilder& builder() const { return builder_; }
 
  private:
   BlockBuilder builder_;
+  std::map<std::uint32_t, std::string> records_;
   std::vector<std::shared_ptr<const Page>> pages_;
 };
 
@@ -95,6 +100,36 @@ TEST(BlockBuilder, ItsEntrySumsUpTheRows) {
   EXPECT_EQ(entry.extent, ExtentOf(rows));
   EXPECT_EQ(entry.codec, PageCodec::kLz4);
   EXPECT_FALSE(entry.staged);
+}
+
+TEST(BlockBuilder, KeysAndValuesAreApartUnlessItIsToldOtherwise) {
+  const Rows rows = Example();
+  const BuiltBlock apart(rows, 150);
+  EXPECT_EQ(apart.records(), 2 * apart.pages());
+  EXPECT_EQ(apart.builder().entry().form, PageForm::kApart);
+  std::size_t value_bytes = 0;
+  for (const Row& row : rows) value_bytes += row.value.size();
+  EXPECT_EQ(apart.builder().entry().value_bytes, value_bytes);
+  const BuiltBlock together(rows, 150, PageForm::kTogether);
+  EXPECT_EQ(together.pages(), apart.pages());
+  EXPECT_EQ(together.records(), together.pages());
+  EXPECT_EQ(together.builder().entry().form, PageForm::kTogether);
+  EXPECT_EQ(together.builder().entry().value_bytes, 0U);
+  for (std::size_t page = 0; page < apart.pages(); ++page) {
+    EXPECT_EQ(RowsOf(together.page(page)), RowsOf(apart.page(page)));
+  }
+}
+
+TEST(BlockBuilder, ABlockOfEmptyValuesHasNoRecordsOfValues) {
+  const Rows empty = WithoutValues(Example());
+  const BuiltBlock block(empty, 60);
+  EXPECT_GT(block.pages(), 3U);
+  EXPECT_EQ(block.records(), block.pages());
+  EXPECT_FALSE(HasValueRecords(block.builder().entry()));
+  Rows some = empty;
+  some.back().value = "x";
+  const BuiltBlock other(some, 60);
+  EXPECT_EQ(other.records(), 2 * other.pages()) << "every page has one, then";
 }
 
 TEST(BlockBuilder, APageIsNoLargerThanItsLimit) {
@@ -177,7 +212,7 @@ TEST(BlockBuilder, ATopicOfTwoStreamsIsListedForBoth) {
 
 TEST(BlockBuilder, AnErrorOfTheSinkEndsTheBlock) {
   const std::vector<PackedRow> rows(10, {StreamId{1}, "t", 1, Serial{1}, 0, "value"});
-  BlockBuilder builder(PageCodec::kZstd, 1);
+  BlockBuilder builder(PageCodec::kZstd, PageForm::kApart, 1);
   std::uint32_t calls = 0;
   const Status built = builder.Build(rows, [&](std::uint32_t number, std::string_view) {
     ++calls;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "layout/columnar/columnar_slab.h"
+#include "layout/columnar/format/expect_page.h"
 
 namespace topicdb::columnar {
 namespace {
@@ -51,6 +52,13 @@ class BlockReaderTest : public ::testing::Test {
       rows.insert(rows.end(), of_page.begin(), of_page.end());
     }
     return rows;
+  }
+  // Returns the bytes of a record of the pages of sealed_[0].
+  std::size_t SizeOf(std::uint32_t record) {
+    std::string bytes;
+    const std::string key = SealedPageKey(sealed_[0].id.value(), record);
+    EXPECT_TRUE(slab_.db().Get({}, slab_.families().sealed, key, &bytes).ok());
+    return bytes.size();
   }
   BlockReader Reader() const { return BlockReader(slab_.Source()); }
 
@@ -123,14 +131,37 @@ TEST_F(BlockReaderTest, LoadsThePagesOfEachKindOfBlock) {
 TEST_F(BlockReaderTest, CountsTheBytesOfThePagesItLoads) {
   BlockReader reader = Reader();
   EXPECT_EQ(reader.bytes_read(), 0U);
-  std::string page;
-  const std::string key = SealedPageKey(sealed_[0].id.value(), 0);
-  ASSERT_TRUE(slab_.db().Get({}, slab_.families().sealed, key, &page).ok());
+  const std::size_t keys = SizeOf(0);
+  const std::size_t page = keys + SizeOf(ValuesOf(0));
   ASSERT_TRUE(reader.LoadPage(sealed_[0], 0).ok());
-  EXPECT_EQ(reader.bytes_read(), page.size());
+  EXPECT_EQ(reader.bytes_read(), page);
   const std::vector<BlockReader::PageRef> wanted{{&sealed_[0], 0}, {&sealed_[0], 0}};
   ASSERT_TRUE(reader.LoadPages(wanted).ok());
-  EXPECT_EQ(reader.bytes_read(), 3 * page.size());
+  EXPECT_EQ(reader.bytes_read(), 3 * page);
+  ASSERT_TRUE(reader.LoadPages(wanted, PageParts::kKeys).ok());
+  EXPECT_EQ(reader.bytes_read(), 3 * page + 2 * keys);
+}
+
+TEST_F(BlockReaderTest, WithoutValuesItDoesNotTouchThem) {
+  for (const Block& block : {sealed_[0], fresh_[2]}) {
+    const std::uint64_t pages = Reader().LoadPlacement(block).value() == nullptr
+                                    ? block.id.value()
+                                    : Reader().LoadPlacement(block).value()->pages;
+    for (std::uint32_t page = 0; page < block.entry.pages; ++page) {
+      const Rows rows = RowsOf(*Reader().LoadPage(block, page).value());
+      slab_.PutPage(SealedPageKey(pages, ValuesOf(page)), "damaged");
+      const auto keys = Reader().LoadPage(block, page, PageParts::kKeys);
+      ASSERT_TRUE(keys.ok()) << keys.status().message();
+      EXPECT_EQ(RowsOf(**keys), WithoutValues(rows));
+      ExpectCorruption(Reader().LoadPage(block, page).status(),
+                       NameOf(block.id) + ", page " + std::to_string(page));
+      slab_.RemovePage(SealedPageKey(pages, ValuesOf(page)));
+      ExpectCorruption(Reader().LoadPage(block, page).status(),
+                       NameOf(block.id) + ": its page of values is missing");
+    }
+  }
+  EXPECT_EQ(RowsOf(*Reader().LoadPage(fresh_[0], 0, PageParts::kKeys).value()),
+            WithoutValues(OfCommit(3)));
 }
 
 TEST_F(BlockReaderTest, LoadsManyPagesInTheOrderInWhichTheyAreWanted) {

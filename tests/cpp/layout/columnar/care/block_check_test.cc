@@ -13,10 +13,12 @@ namespace {
 
 constexpr std::uint64_t kCommits = 6;
 
-// A slab with three sealed commits and three fresh ones, of four topics in two streams.
-class BlockCheck : public ::testing::Test {
+// A slab with three sealed commits and three fresh ones, of four topics in two streams. Keys and
+// values of sealed pages are apart or together.
+class BlockCheck : public ::testing::TestWithParam<PageForm> {
  protected:
   BlockCheck() {
+    slab_.limits.values_apart = GetParam() == PageForm::kApart;
     std::mt19937_64 random(1);
     for (std::uint64_t commit = 0; commit < kCommits; ++commit) {
       Rows rows;
@@ -79,7 +81,7 @@ class BlockCheck : public ::testing::Test {
   CheckCounts counts_;
 };
 
-TEST_F(BlockCheck, FindsNothingInWhatIsWhole) {
+TEST_P(BlockCheck, FindsNothingInWhatIsWhole) {
   slab_.Remove(Request("t/1"));
   EXPECT_EQ(Find(), "");
   EXPECT_EQ(counts_.messages, 240U);
@@ -90,7 +92,7 @@ TEST_F(BlockCheck, FindsNothingInWhatIsWhole) {
   EXPECT_EQ(counts_.pages, 0U);
 }
 
-TEST_F(BlockCheck, AMissingRecord) {
+TEST_P(BlockCheck, AMissingRecord) {
   for (const auto& [kind, name] :
        {std::pair(RecordKind::kDirectory, "its directory is missing"),
         std::pair(RecordKind::kWordFilter, "its word filter is missing"),
@@ -106,12 +108,12 @@ TEST_F(BlockCheck, AMissingRecord) {
   EXPECT_EQ(Find(), "");
 }
 
-TEST_F(BlockCheck, DeletedRowsOfABlockThatACrashHasTakenAreNoDamage) {
+TEST_P(BlockCheck, DeletedRowsOfABlockThatACrashHasTakenAreNoDamage) {
   Put(DeletedRowsKey(slab_.state().NewBlockId(), 0), Encode(DeletedRows{0}));
   EXPECT_EQ(Find(), "");
 }
 
-TEST_F(BlockCheck, AMissingPageAndWhatIsLostByIt) {
+TEST_P(BlockCheck, AMissingPageAndWhatIsLostByIt) {
   ASSERT_GT(sealed_.entry.pages, 2U);
   const PageEntry entry = slab_.DirectoryOf(sealed_.id).at(1);
   const std::string key = SealedPageKey(sealed_.id.value(), 1);
@@ -124,7 +126,7 @@ TEST_F(BlockCheck, AMissingPageAndWhatIsLostByIt) {
   EXPECT_EQ(counts_.messages, 240U - entry.rows);
 }
 
-TEST_F(BlockCheck, ADamagedPage) {
+TEST_P(BlockCheck, ADamagedPage) {
   std::string bytes = Page(0);
   bytes[bytes.size() / 2] ^= 1;
   PutPage(0, bytes);
@@ -133,17 +135,24 @@ TEST_F(BlockCheck, ADamagedPage) {
             std::string::npos);
 }
 
-TEST_F(BlockCheck, PagesThatChangedPlaces) {
+TEST_P(BlockCheck, PagesThatChangedPlaces) {
   const std::uint32_t last = sealed_.entry.pages - 1;
-  const std::string first = Page(0);
-  PutPage(0, Page(last));
-  PutPage(last, first);
+  const auto exchange = [&](std::uint32_t record, std::uint32_t other) {
+    const std::string bytes = Page(record);
+    PutPage(record, Page(other));
+    PutPage(other, bytes);
+  };
+  exchange(0, last);
+  if (GetParam() == PageForm::kApart) {
+    EXPECT_NE(Find().find("its values are those of another page"), std::string::npos);
+    exchange(ValuesOf(0), ValuesOf(last));
+  }
   const std::string found = Find();
   EXPECT_NE(found.find("page 0 has other messages than the directory says"), std::string::npos);
   EXPECT_NE(found.find("page 0 begins with another topic"), std::string::npos) << found;
 }
 
-TEST_F(BlockCheck, AnEntryThatIsNotThatOfItsMessages) {
+TEST_P(BlockCheck, AnEntryThatIsNotThatOfItsMessages) {
   Block block = sealed_;
   block.entry.bytes += 1;
   FilterBuilder streams;
@@ -156,14 +165,14 @@ TEST_F(BlockCheck, AnEntryThatIsNotThatOfItsMessages) {
   EXPECT_NE(found.find("its entry does not know the stream of topic 't/0'"), std::string::npos);
 }
 
-TEST_F(BlockCheck, AWordFilterThatWouldHideMessages) {
+TEST_P(BlockCheck, AWordFilterThatWouldHideMessages) {
   FilterBuilder words;
   words.AddWords("other");
   Put(RecordKey(RecordKind::kWordFilter, sealed_.id), EncodeFilter(words.Build()));
   EXPECT_NE(Find().find("its word filter does not know the topic 't/0'"), std::string::npos);
 }
 
-TEST_F(BlockCheck, AListOfTopicsThatIsNotThatOfItsMessages) {
+TEST_P(BlockCheck, AListOfTopicsThatIsNotThatOfItsMessages) {
   TopicListBuilder builder;
   builder.Add(StreamId{1}, "t/0", sealed_.entry.pages - 1, 100);
   const auto& entry = sealed_.entry;
@@ -174,41 +183,70 @@ TEST_F(BlockCheck, AListOfTopicsThatIsNotThatOfItsMessages) {
   EXPECT_NE(Find().find("the list of its topics is damaged"), std::string::npos);
 }
 
-TEST_F(BlockCheck, DeletedRowsThatAreNotThere) {
+TEST_P(BlockCheck, DeletedRowsThatAreNotThere) {
   Put(DeletedRowsKey(sealed_.id, 0), Encode(DeletedRows{100'000}));
   EXPECT_NE(Find(false).find("rows are deleted that it does not have"), std::string::npos);
 }
 
-TEST_F(BlockCheck, ATopicThatTheStructuresPutElsewhere) {
+TEST_P(BlockCheck, ATopicThatTheStructuresPutElsewhere) {
   misplaced_ = "t/3";
   EXPECT_NE(Find().find("topic 't/3' is of another stream"), std::string::npos);
 }
 
-TEST_F(BlockCheck, ACommitThatIsStillToCome) {
+TEST_P(BlockCheck, ACommitThatIsStillToCome) {
   serial_max_ = kCommits - 1;
   EXPECT_NE(Find(false).find("it has serial 6, but the last commit of the shard is 5"),
             std::string::npos);
 }
 
-TEST_F(BlockCheck, FreshBlocksBeforeSealedOnes) {
+TEST_P(BlockCheck, FreshBlocksBeforeSealedOnes) {
   Block block = sealed_;
   block.entry.extent.last_serial = Serial{kCommits};
   Put(RecordKey(RecordKind::kSealedEntry, block.id), Encode(block.entry));
   EXPECT_NE(Find(false).find("has commits before sealed ones"), std::string::npos);
 }
 
-TEST_F(BlockCheck, APageThatNobodyKnows) {
+TEST_P(BlockCheck, APageThatNobodyKnows) {
   PutPage(sealed_.entry.pages, Page(0));
   EXPECT_NE(Find(false).find("it has a page that no directory knows"), std::string::npos);
 }
 
-TEST_F(BlockCheck, PagesOfBlocksThatAreBeingSealedAreFine) {
+TEST_P(BlockCheck, ValuesThatNobodyKnows) {
+  const std::uint32_t page = GetParam() == PageForm::kApart ? sealed_.entry.pages : 0;
+  PutPage(ValuesOf(page), Page(0));
+  EXPECT_NE(Find(false).find("it has a page that no directory knows"), std::string::npos);
+}
+
+TEST_P(BlockCheck, ValuesThatAreMissing) {
+  if (GetParam() == PageForm::kTogether) return;
+  const PageEntry entry = slab_.DirectoryOf(sealed_.id).at(1);
+  slab_.RemovePage(SealedPageKey(sealed_.id.value(), ValuesOf(1)));
+  EXPECT_NE(Find().find("its page of values is missing"), std::string::npos);
+  ASSERT_EQ(findings_.size(), 1U);
+  EXPECT_EQ(findings_[0].messages, entry.rows);
+}
+
+TEST_P(BlockCheck, AnEntryThatIsWrongAboutTheBytesOfValues) {
+  if (GetParam() == PageForm::kTogether) return;
+  Block block = sealed_;
+  block.entry.value_bytes -= 1;
+  Put(RecordKey(RecordKind::kSealedEntry, block.id), Encode(block.entry));
+  EXPECT_NE(Find().find("its values have"), std::string::npos);
+}
+
+TEST_P(BlockCheck, PagesOfBlocksThatAreBeingSealedAreFine) {
   ASSERT_TRUE(
       slab_.db()
           .Put({}, slab_.families().sealed, SealedPageKey(sealed_.id.Next(50).value(), 0), "")
           .ok());
   EXPECT_EQ(Find(), "");
 }
+
+INSTANTIATE_TEST_SUITE_P(Forms, BlockCheck,
+                         ::testing::Values(PageForm::kApart, PageForm::kTogether),
+                         [](const auto& form) {
+                           return form.param == PageForm::kApart ? "Apart" : "Together";
+                         });
 
 }  // namespace
 }  // namespace topicdb::columnar

@@ -13,10 +13,12 @@
 namespace topicdb::columnar {
 namespace {
 
-// A slab with two sealed blocks of several pages, two fresh blocks, and a staged one.
-class BlockSalvageTest : public ::testing::Test {
+// A slab with two sealed blocks of several pages, two fresh blocks, and a staged one. Keys and
+// values of sealed pages are apart or together.
+class BlockSalvageTest : public ::testing::TestWithParam<PageForm> {
  protected:
   BlockSalvageTest() {
+    slab_.limits.values_apart = GetParam() == PageForm::kApart;
     for (int i = 0; i < 2; ++i) {
       slab_.Write(Messages(100));
       slab_.Seal(SealScope::kFresh);
@@ -116,7 +118,7 @@ class BlockSalvageTest : public ::testing::Test {
   std::vector<Finding> findings_;
 };
 
-TEST_F(BlockSalvageTest, OfWhatIsWholeNothingIsLost) {
+TEST_P(BlockSalvageTest, OfWhatIsWholeNothingIsLost) {
   ExpectAll();
   EXPECT_TRUE(findings_.empty());
   is_incomplete_ = true;
@@ -124,13 +126,13 @@ TEST_F(BlockSalvageTest, OfWhatIsWholeNothingIsLost) {
   EXPECT_TRUE(findings_.empty());
 }
 
-TEST_F(BlockSalvageTest, WhatIsDeletedStaysDeleted) {
+TEST_P(BlockSalvageTest, WhatIsDeletedStaysDeleted) {
   slab_.Remove(Request("t/1"));
   ExpectAll();
   EXPECT_TRUE(findings_.empty());
 }
 
-TEST_F(BlockSalvageTest, APageThatIsDamagedOrMissingTakesNoOtherWithIt) {
+TEST_P(BlockSalvageTest, APageThatIsDamagedOrMissingTakesNoOtherWithIt) {
   const Block& block = sealed_[0];
   const Rows lost = OfPage(block, 1);
   const PageEntry entry = slab_.DirectoryOf(block.id).at(1);
@@ -147,7 +149,23 @@ TEST_F(BlockSalvageTest, APageThatIsDamagedOrMissingTakesNoOtherWithIt) {
   }
 }
 
-TEST_F(BlockSalvageTest, DeletedMessagesOfALostPageAreNotLost) {
+TEST_P(BlockSalvageTest, APageWithoutItsValuesIsLost) {
+  if (GetParam() == PageForm::kTogether) return;
+  for (const Block& block : {sealed_[0], staged_}) {
+    const std::uint64_t pages = block.sealed ? block.id.value() : kStagedPagesMin + 5;
+    const Rows lost = OfPage(block, 1);
+    const std::string key = SealedPageKey(pages, ValuesOf(1));
+    std::string values;
+    ASSERT_TRUE(slab_.db().Get({}, slab_.families().sealed, key, &values).ok());
+    slab_.RemovePage(key);
+    ExpectAllBut([&](const Row& row) { return Has(lost, row); });
+    EXPECT_EQ(TheFinding("page 1: ").messages, lost.size());
+    slab_.PutPage(key, values);
+  }
+  ExpectAll();
+}
+
+TEST_P(BlockSalvageTest, DeletedMessagesOfALostPageAreNotLost) {
   const Block& block = sealed_[0];
   const Rows lost = OfPage(block, 1);
   slab_.PutPage(SealedPageKey(block.id.value(), 1), "damaged");
@@ -161,7 +179,7 @@ TEST_F(BlockSalvageTest, DeletedMessagesOfALostPageAreNotLost) {
   EXPECT_TRUE(findings_.empty());
 }
 
-TEST_F(BlockSalvageTest, OfEntryAndDirectoryOneIsEnough) {
+TEST_P(BlockSalvageTest, OfEntryAndDirectoryOneIsEnough) {
   Remove(RecordKind::kDirectory, sealed_[0].id);
   Remove(RecordKind::kSealedEntry, sealed_[1].id);
   Remove(RecordKind::kFreshEntry, fresh_[0].id);
@@ -175,7 +193,7 @@ TEST_F(BlockSalvageTest, OfEntryAndDirectoryOneIsEnough) {
   EXPECT_TRUE(findings_.empty());
 }
 
-TEST_F(BlockSalvageTest, AnEntryTellsHowManyMessagesAreLostWithoutTheDirectory) {
+TEST_P(BlockSalvageTest, AnEntryTellsHowManyMessagesAreLostWithoutTheDirectory) {
   const Rows lost = OfPage(sealed_[0], 1);
   Remove(RecordKind::kDirectory, sealed_[0].id);
   slab_.RemovePage(SealedPageKey(sealed_[0].id.value(), 1));
@@ -183,7 +201,7 @@ TEST_F(BlockSalvageTest, AnEntryTellsHowManyMessagesAreLostWithoutTheDirectory) 
   EXPECT_EQ(TheFinding("some of its pages").messages, lost.size());
 }
 
-TEST_F(BlockSalvageTest, WithoutEntryAndDirectoryThePagesAreFoundAndNotCounted) {
+TEST_P(BlockSalvageTest, WithoutEntryAndDirectoryThePagesAreFoundAndNotCounted) {
   const BlockId id = sealed_[0].id;
   const Rows lost = OfPage(sealed_[0], 1);
   Remove(RecordKind::kDirectory, id);
@@ -196,7 +214,7 @@ TEST_F(BlockSalvageTest, WithoutEntryAndDirectoryThePagesAreFoundAndNotCounted) 
   EXPECT_EQ(finding.messages, 0U);
 }
 
-TEST_F(BlockSalvageTest, PagesWithoutAnyRecordCountOnlyIfRecordsMayBeMissing) {
+TEST_P(BlockSalvageTest, PagesWithoutAnyRecordCountOnlyIfRecordsMayBeMissing) {
   RemoveRecords(sealed_[0].id);
   ExpectAllBut([&](const Row& row) { return row.serial == 1; });
   EXPECT_TRUE(findings_.empty());
@@ -205,14 +223,14 @@ TEST_F(BlockSalvageTest, PagesWithoutAnyRecordCountOnlyIfRecordsMayBeMissing) {
   EXPECT_TRUE(findings_.empty());
 }
 
-TEST_F(BlockSalvageTest, AMessageThatIsThereTwiceComesOnce) {
+TEST_P(BlockSalvageTest, AMessageThatIsThereTwiceComesOnce) {
   SealWithoutEnd();
   is_incomplete_ = true;  // so the pages that nobody names are read, too
   ExpectAll();
   EXPECT_TRUE(findings_.empty());
 }
 
-TEST_F(BlockSalvageTest, WhatIsLostInOnePlaceMayBeFoundInAnother) {
+TEST_P(BlockSalvageTest, WhatIsLostInOnePlaceMayBeFoundInAnother) {
   SealWithoutEnd();
   Damage(RecordKind::kFreshPage, fresh_[0].id);
   ExpectAllBut([&](const Row& row) { return row.serial == 3; });
@@ -222,7 +240,7 @@ TEST_F(BlockSalvageTest, WhatIsLostInOnePlaceMayBeFoundInAnother) {
   EXPECT_EQ(TheFinding("; found elsewhere").messages, 0U);
 }
 
-TEST_F(BlockSalvageTest, AFreshBlockWithoutItsPageIsLost) {
+TEST_P(BlockSalvageTest, AFreshBlockWithoutItsPageIsLost) {
   Remove(RecordKind::kFreshPage, fresh_[1].id);
   ExpectAllBut([&](const Row& row) { return row.serial == 4; });
   const Finding finding = TheFinding(NameOf(fresh_[1].id) + ": its page: it is missing");
@@ -230,7 +248,7 @@ TEST_F(BlockSalvageTest, AFreshBlockWithoutItsPageIsLost) {
   EXPECT_TRUE(finding.is_counted);
 }
 
-TEST_F(BlockSalvageTest, WithoutItsEntryNobodyKnowsHowManyMessagesItHad) {
+TEST_P(BlockSalvageTest, WithoutItsEntryNobodyKnowsHowManyMessagesItHad) {
   Remove(RecordKind::kFreshEntry, fresh_[1].id);
   Damage(RecordKind::kFreshPage, fresh_[1].id);
   ExpectAllBut([&](const Row& row) { return row.serial == 4; });
@@ -239,7 +257,7 @@ TEST_F(BlockSalvageTest, WithoutItsEntryNobodyKnowsHowManyMessagesItHad) {
   EXPECT_FALSE(finding.is_counted);
 }
 
-TEST_F(BlockSalvageTest, WithoutTheRecordOfWhatIsDeletedItIsThereAgain) {
+TEST_P(BlockSalvageTest, WithoutTheRecordOfWhatIsDeletedItIsThereAgain) {
   for (const Block& block : {sealed_[0], fresh_[0]}) {
     slab_.PutRecord(DeletedRowsKey(block.id, 0), Encode(DeletedRows{0}));
     ASSERT_TRUE(Salvage().ok());
@@ -251,7 +269,7 @@ TEST_F(BlockSalvageTest, WithoutTheRecordOfWhatIsDeletedItIsThereAgain) {
   }
 }
 
-TEST_F(BlockSalvageTest, AStagedBlockFindsItsPagesWithoutItsPlacement) {
+TEST_P(BlockSalvageTest, AStagedBlockFindsItsPagesWithoutItsPlacement) {
   Remove(RecordKind::kPlacement, staged_.id);
   ExpectAll();
   EXPECT_TRUE(findings_.empty());
@@ -263,7 +281,7 @@ TEST_F(BlockSalvageTest, AStagedBlockFindsItsPagesWithoutItsPlacement) {
   TheFinding(NameOf(staged_.id) + ": where its pages are is lost");
 }
 
-TEST_F(BlockSalvageTest, WhetherAJobWasCommittedIsNotGuessed) {
+TEST_P(BlockSalvageTest, WhetherAJobWasCommittedIsNotGuessed) {
   slab_.PutPage(SealedPageKey(kStagedPagesMin + 99, 0),
                 PackedPage({{1, "t", 7, 1, 0, "x"}, {1, "t", 8, 1, 1, "y"}}, PageCodec::kLz4));
   ExpectAll();
@@ -273,7 +291,7 @@ TEST_F(BlockSalvageTest, WhetherAJobWasCommittedIsNotGuessed) {
   EXPECT_EQ(TheFinding("pages of a job that no block has").messages, 2U);
 }
 
-TEST_F(BlockSalvageTest, AnErrorOfWhoTakesTheMessagesEndsIt) {
+TEST_P(BlockSalvageTest, AnErrorOfWhoTakesTheMessagesEndsIt) {
   int calls = 0;
   SlabSalvage call;
   call.take = [&](const SalvagedRow&) {
@@ -284,6 +302,12 @@ TEST_F(BlockSalvageTest, AnErrorOfWhoTakesTheMessagesEndsIt) {
   EXPECT_EQ(salvaged.code(), Code::kStorage);
   EXPECT_EQ(calls, 3);
 }
+
+INSTANTIATE_TEST_SUITE_P(Forms, BlockSalvageTest,
+                         ::testing::Values(PageForm::kApart, PageForm::kTogether),
+                         [](const auto& form) {
+                           return form.param == PageForm::kApart ? "Apart" : "Together";
+                         });
 
 }  // namespace
 }  // namespace topicdb::columnar

@@ -58,6 +58,9 @@ void ExpectRoundTrips(const BlockEntry& entry) {
   EXPECT_EQ(decoded.codec, entry.codec);
   EXPECT_EQ(decoded.rows, entry.rows);
   EXPECT_EQ(decoded.pages, entry.pages);
+  EXPECT_EQ(decoded.form, entry.form);
+  EXPECT_EQ(decoded.value_bytes, entry.value_bytes);
+  EXPECT_EQ(decoded.staged, entry.staged);
   EXPECT_EQ(decoded.extent, entry.extent);
   EXPECT_EQ(decoded.bytes, entry.bytes);
   EXPECT_EQ(decoded.streams, entry.streams);
@@ -87,6 +90,36 @@ TEST(BlockFormat, OnlyAnEntryWithALevelIsOfTheVersionThatHasOne) {
       Decode(WithChecksum(Bytes("\3\3\0") + without.substr(2, without.size() - 6)), &entry));
 }
 
+TEST(BlockFormat, AnEntryOfPagesThatAreApartSaysHowManyBytesTheirValuesHave) {
+  const std::string together = Encode(ExampleEntry());
+  const std::string rest =
+      together.substr(2, together.size() - 2 - 4 - std::string("filter").size());
+  BlockEntry entry = ExampleEntry();
+  entry.form = PageForm::kApart;
+  entry.value_bytes = 300;
+  const std::string bytes = Encode(entry);
+  EXPECT_EQ(bytes, WithChecksum(Bytes("\4\3\0\0") + rest + "\xac\2" + "filter"));
+  ExpectRoundTrips(entry);
+  ExpectDamageIsNoticed<BlockEntry>(bytes);
+  entry.level = 3;
+  EXPECT_EQ(Encode(entry), WithChecksum(Bytes("\4\3\0\3") + rest + "\xac\2" + "filter"));
+  ExpectRoundTrips(entry);
+  entry.level = 0;
+  entry.staged = true;
+  EXPECT_EQ(Encode(entry), WithChecksum(Bytes("\4\3\1\0") + rest + "\xac\2" + "filter"));
+  ExpectRoundTrips(entry);
+  EXPECT_TRUE(HasValueRecords(entry));
+  entry.value_bytes = 0;
+  EXPECT_FALSE(HasValueRecords(entry));
+  BlockEntry decoded;
+  EXPECT_FALSE(Decode(WithChecksum(Bytes("\4\3\2\0") + rest + "\xac\2" + "filter"), &decoded))
+      << "an unknown flag";
+  EXPECT_FALSE(Decode(WithChecksum(Bytes("\5\3\0\0") + rest + "\xac\2" + "filter"), &decoded))
+      << "an unknown version";
+  entry.value_bytes = entry.bytes + 1;
+  EXPECT_FALSE(Decode(Encode(entry), &decoded)) << "more bytes of values than of messages";
+}
+
 TEST(BlockFormat, KeysAreTheBytesThatTheFormatDraws) {
   constexpr BlockId kBlock{0x0102030405060708};
   EXPECT_EQ(RecordKey(RecordKind::kFreshEntry, kBlock), Bytes("\1\1\2\3\4\5\6\7\10"));
@@ -96,6 +129,8 @@ TEST(BlockFormat, KeysAreTheBytesThatTheFormatDraws) {
   EXPECT_EQ(RecordKey(RecordKind::kWordFilter, BlockId{1}), Bytes("\6\0\0\0\0\0\0\0\1"));
   EXPECT_EQ(DeletedRowsKey(kBlock, 0x0a0b0c0d), Bytes("\5\1\2\3\4\5\6\7\10\12\13\14\15"));
   EXPECT_EQ(SealedPageKey(kBlock.value(), 0x0a0b0c0d), Bytes("\1\2\3\4\5\6\7\10\12\13\14\15"));
+  EXPECT_EQ(SealedPageKey(kBlock.value(), ValuesOf(0x0a0b0c0d)),
+            Bytes("\1\2\3\4\5\6\7\10\212\13\14\15"));
   EXPECT_EQ(KindPrefix(RecordKind::kDeletedRows), "\5");
 }
 

@@ -27,13 +27,32 @@ inline Extent ExtentOf(const Rows& rows) {
   return extent;
 }
 
-inline void ExpectPage(const std::string& bytes, const Rows& rows) {
-  const auto page = DecodeOk(bytes);
-  ASSERT_NE(page, nullptr);
-  EXPECT_TRUE(RowsOf(*page) == rows);  // EXPECT_EQ would print large values
-  EXPECT_EQ(page->extent(), ExtentOf(rows));
-  EXPECT_EQ(FaultOf(*page), nullptr);
+inline Rows WithoutValues(Rows rows) {
+  for (Row& row : rows) row.value.clear();
+  return rows;
 }
+
+// Expects these messages of a stored page, and the same without values.
+inline void ExpectStored(const StoredPage& stored, const Rows& rows) {
+  const auto page = Page::Decode(stored, PageParts::kAll);
+  ASSERT_TRUE(page.ok()) << page.status().message();
+  EXPECT_TRUE((*page)->has_values());
+  EXPECT_TRUE(RowsOf(**page) == rows);  // EXPECT_EQ would print large values
+  EXPECT_EQ((*page)->extent(), ExtentOf(rows));
+  EXPECT_EQ(FaultOf(**page), nullptr);
+  const auto keys = Page::Decode({stored.keys}, PageParts::kKeys);
+  ASSERT_TRUE(keys.ok()) << keys.status().message();
+  EXPECT_FALSE((*keys)->has_values());
+  EXPECT_TRUE(RowsOf(**keys) == WithoutValues(rows));
+  EXPECT_EQ((*keys)->extent(), ExtentOf(rows));
+  EXPECT_TRUE((*keys)->values().empty());
+  EXPECT_EQ(FaultOf(**keys), nullptr);
+  for (std::uint32_t row = 0; row < (*keys)->rows(); ++row) {
+    EXPECT_EQ((*keys)->value_size(row), rows[row].value.size());
+  }
+}
+
+inline void ExpectPage(const std::string& bytes, const Rows& rows) { ExpectStored({bytes}, rows); }
 
 // Replaces the last bytes of a page by the checksum of those before.
 inline std::string WithChecksum(std::string page) {

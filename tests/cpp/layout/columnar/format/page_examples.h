@@ -32,17 +32,33 @@ inline std::string PlainPage(const Rows& rows) {
   return bytes;
 }
 
-// REQUIRES: rows are sorted
-inline std::string PackedPage(const Rows& rows, PageCodec codec) {
+inline std::vector<PackedRow> AsPacked(const Rows& rows) {
   std::vector<PackedRow> packed;
   packed.reserve(rows.size());
   for (const Row& row : rows) {
     packed.push_back(
         {StreamId{row.stream}, row.topic, row.time, Serial{row.serial}, row.index, row.value});
   }
+  return packed;
+}
+
+// REQUIRES (PackedPage, ApartPage): rows are sorted
+
+// Returns a page that is one record.
+inline std::string PackedPage(const Rows& rows, PageCodec codec) {
   PackedPageEncoder encoder(codec);
   std::string bytes;
-  return encoder.Encode(packed, &bytes).ok() ? bytes : std::string();
+  return encoder.Encode(AsPacked(rows), &bytes).ok() ? bytes : std::string();
+}
+
+// Returns a page that is two records.
+inline StoredPage ApartPage(const Rows& rows, PageCodec codec) {
+  PackedPageEncoder encoder(codec);
+  const std::vector<PackedRow> packed = AsPacked(rows);
+  StoredPage page;
+  const bool made = encoder.EncodeKeys(packed, &page.keys).ok() &&
+                    encoder.EncodeValues(packed, ChecksumOf(page.keys), &page.values).ok();
+  return made ? page : StoredPage();
 }
 
 inline Row RowOf(const Page& page, std::uint32_t row) {

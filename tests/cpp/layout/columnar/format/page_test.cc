@@ -34,7 +34,10 @@ void ExpectRoundTrips(const Rows& rows) {
   const Rows committed = InCommitOrder(rows);
   ExpectPage(PlainPage(committed), committed);
   const Rows sorted = Sorted(rows);
-  for (const PageCodec codec : kCodecs) ExpectPage(PackedPage(sorted, codec), sorted);
+  for (const PageCodec codec : kCodecs) {
+    ExpectPage(PackedPage(sorted, codec), sorted);
+    ExpectStored(ApartPage(sorted, codec), sorted);
+  }
 }
 
 // Returns rows whose topics share letters, whose streams share topics, and that differ in every

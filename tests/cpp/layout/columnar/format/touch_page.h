@@ -23,9 +23,8 @@ inline const char* FaultOf(const Page& page) {
   if (offsets.size() != std::size_t{page.rows()} + 1 || page.times().size() != page.rows()) {
     return "a column is too long or short";
   }
-  if (offsets.front() != 0 || static_cast<std::size_t>(offsets.back()) != page.values().size()) {
-    return "values are left over";
-  }
+  const auto values_end = static_cast<std::size_t>(page.has_values() ? offsets.back() : 0);
+  if (offsets.front() != 0 || page.values().size() != values_end) return "values are left over";
   volatile std::uint32_t sink = 0;
   for (std::uint32_t topic = 0; topic < page.topics(); ++topic) {
     if (page.stream(topic) == kNoStream) return "a topic has no stream";

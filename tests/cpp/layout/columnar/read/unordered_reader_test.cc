@@ -9,6 +9,7 @@
 
 #include "layout/blocks.h"
 #include "layout/columnar/columnar_slab.h"
+#include "layout/columnar/format/expect_page.h"
 
 namespace topicdb::columnar {
 namespace {
@@ -16,9 +17,10 @@ namespace {
 constexpr ReadLimits kNoLimits{1'000'000, std::size_t{1} << 30, 1'000'000};
 
 // A slab with two sealed blocks of many pages, two fresh ones, and a staged one.
-class UnorderedReaderTest : public ::testing::Test {
+class UnorderedReaderTest : public ::testing::TestWithParam<PageForm> {
  protected:
   UnorderedReaderTest() {
+    slab_.limits.values_apart = GetParam() == PageForm::kApart;
     for (int i = 0; i < 2; ++i) {
       slab_.Write(Messages(150));
       slab_.Seal(SealScope::kFresh);
@@ -68,13 +70,18 @@ class UnorderedReaderTest : public ::testing::Test {
       if (!outcome.ok() || *outcome == ReadOutcome::kExhausted) return rows;
     }
   }
-  void ExpectReads(const std::vector<ReadRequest>& any_of) const {
-    const Rows expected = Expected(any_of);
-    for (const ReadLimits& limits : {kNoLimits, ReadLimits{1, 1 << 20, 1'000},
-                                     ReadLimits{7, 1 << 20, 10}, ReadLimits{1'000, 150, 1'000}}) {
-      Rows found = ReadAll(any_of, limits);
-      std::sort(found.begin(), found.end());
-      EXPECT_EQ(found, expected);
+  void ExpectReads(std::vector<ReadRequest> any_of) const {
+    Rows expected = Expected(any_of);
+    for (const bool with_values : {true, false}) {
+      for (ReadRequest& request : any_of) request.with_values = with_values;
+      if (!with_values) expected = WithoutValues(std::move(expected));
+      std::sort(expected.begin(), expected.end());
+      for (const ReadLimits& limits : {kNoLimits, ReadLimits{1, 1 << 20, 1'000},
+                                       ReadLimits{7, 1 << 20, 10}, ReadLimits{1'000, 150, 1'000}}) {
+        Rows found = ReadAll(any_of, limits);
+        std::sort(found.begin(), found.end());
+        EXPECT_EQ(found, expected);
+      }
     }
   }
 
@@ -82,9 +89,9 @@ class UnorderedReaderTest : public ::testing::Test {
   ColumnarSlab slab_;
 };
 
-TEST_F(UnorderedReaderTest, ReadsEachMessageOnceWhateverTheLimits) { ExpectReads({Request("#")}); }
+TEST_P(UnorderedReaderTest, ReadsEachMessageOnceWhateverTheLimits) { ExpectReads({Request("#")}); }
 
-TEST_F(UnorderedReaderTest, ReadsSomeTopicsAndStreams) {
+TEST_P(UnorderedReaderTest, ReadsSomeTopicsAndStreams) {
   ExpectReads({Request("t/3")});
   std::vector<ReadRequest> requests{Request("t/1"), Request("t/+")};
   requests[1].streams = {StreamId{2}};
@@ -92,11 +99,11 @@ TEST_F(UnorderedReaderTest, ReadsSomeTopicsAndStreams) {
   ExpectReads({Request("absent/#")});
 }
 
-TEST_F(UnorderedReaderTest, WhatTwoRequestsWantComesOnce) {
+TEST_P(UnorderedReaderTest, WhatTwoRequestsWantComesOnce) {
   ExpectReads({Request("t/+"), Request("t/2"), Request("t/2")});
 }
 
-TEST_F(UnorderedReaderTest, ReadsSomeTimesAndCommits) {
+TEST_P(UnorderedReaderTest, ReadsSomeTimesAndCommits) {
   std::vector<ReadRequest> requests{Request("t/1"), Request("t/4")};
   for (ReadRequest& request : requests) request.range = {300, 900};
   ExpectReads(requests);
@@ -107,7 +114,7 @@ TEST_F(UnorderedReaderTest, ReadsSomeTimesAndCommits) {
   ExpectReads(requests);
 }
 
-TEST_F(UnorderedReaderTest, ReadsNoDeletedAndNoHiddenMessages) {
+TEST_P(UnorderedReaderTest, ReadsNoDeletedAndNoHiddenMessages) {
   ReadRequest gone = Request("t/+");
   gone.range = {200, 600};
   slab_.Remove(gone);
@@ -117,7 +124,7 @@ TEST_F(UnorderedReaderTest, ReadsNoDeletedAndNoHiddenMessages) {
   ExpectReads({masked});
 }
 
-TEST_F(UnorderedReaderTest, KeepsTheOrderInWhichMessagesAreStored) {
+TEST_P(UnorderedReaderTest, KeepsTheOrderInWhichMessagesAreStored) {
   Rows expected;
   BlockReader reader(slab_.Source());
   std::vector<Block> blocks = slab_.Sealed();
@@ -132,7 +139,7 @@ TEST_F(UnorderedReaderTest, KeepsTheOrderInWhichMessagesAreStored) {
   EXPECT_EQ(ReadAll({Request("#")}, kNoLimits), AsRead(expected));
 }
 
-TEST_F(UnorderedReaderTest, ItsPositionStays) {
+TEST_P(UnorderedReaderTest, ItsPositionStays) {
   ReadRequest request = Request("#");
   request.position.timestamp = 77;
   const auto reader = NewUnorderedReader(slab_.Source(), {request});
@@ -141,7 +148,7 @@ TEST_F(UnorderedReaderTest, ItsPositionStays) {
   EXPECT_EQ(reader->position(), request.position);
 }
 
-TEST_F(UnorderedReaderTest, EndsAReadThatExaminesMuchAndFindsNothing) {
+TEST_P(UnorderedReaderTest, EndsAReadThatExaminesMuchAndFindsNothing) {
   ReadRequest request = Request("t/+");
   request.masks = {{Filter::Parse("#").value(), {}, kLastSerial}};
   const auto reader = NewUnorderedReader(slab_.Source(), {request});
@@ -154,7 +161,7 @@ TEST_F(UnorderedReaderTest, EndsAReadThatExaminesMuchAndFindsNothing) {
   EXPECT_LT(reader->counters().rows_examined, slab_.rows().size());
 }
 
-TEST_F(UnorderedReaderTest, CountsWhatItDoes) {
+TEST_P(UnorderedReaderTest, CountsWhatItDoes) {
   const auto reader = NewUnorderedReader(slab_.Source(), {Request("t/3")});
   Batch batch;
   ASSERT_EQ(reader->Read(kNoLimits, &batch).value(), ReadOutcome::kExhausted);
@@ -167,7 +174,7 @@ TEST_F(UnorderedReaderTest, CountsWhatItDoes) {
   EXPECT_GT(counters.bytes_read, batch.bytes() / 4);
 }
 
-TEST_F(UnorderedReaderTest, DamageIsAnError) {
+TEST_P(UnorderedReaderTest, DamageIsAnError) {
   slab_.PutPage(SealedPageKey(slab_.Sealed()[1].id.value(), 2), "damaged");
   const auto reader = NewUnorderedReader(slab_.Source(), {Request("#")});
   Batch batch;
@@ -222,6 +229,12 @@ TEST(UnorderedReader, ABatchKeepsSerialsIfItIsAskedTo) {
     EXPECT_EQ(batch.serial(0), Serial{serial});
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Forms, UnorderedReaderTest,
+                         ::testing::Values(PageForm::kApart, PageForm::kTogether),
+                         [](const auto& form) {
+                           return form.param == PageForm::kApart ? "Apart" : "Together";
+                         });
 
 }  // namespace
 }  // namespace topicdb::columnar

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "layout/columnar/columnar_slab.h"
+#include "rocks/garbage.h"
 
 namespace topicdb::columnar {
 namespace {
@@ -141,6 +142,39 @@ TEST(BlockSealing, BlocksAreFewHoweverManyCommitsThereAre) {
     slab.SealAll(SealScope::kDue);
   }
   EXPECT_LE(slab.Sealed().size(), 30U);  // of the 300 that were sealed
+  EXPECT_EQ(slab.PageKeys(), slab.PageKeysOfBlocks());
+  ExpectAllThere(slab);
+}
+
+// Returns how many keys of pages were removed and not forgotten yet.
+std::uint64_t RemovedKeys(ColumnarSlab* slab) {
+  EXPECT_TRUE(slab->db().Flush({}, slab->families().sealed).ok());
+  return rocks::MeasureGarbage(&slab->db(), slab->families().sealed).removed;
+}
+
+TEST(BlockSealing, BlocksWhosePagesAreOneRecordAreMergedWithOthers) {
+  std::mt19937_64 random(11);
+  ColumnarSlab slab;
+  std::size_t removed = 0;
+  for (int i = 0; i < 8; ++i) {
+    slab.limits.values_apart = i % 2 == 1;
+    slab.Write(Messages(30, &random));
+    ASSERT_TRUE(slab.Seal(SealScope::kFresh));
+    const BlockEntry entry = slab.Sealed().back().entry;
+    EXPECT_EQ(HasValueRecords(entry), slab.limits.values_apart);
+    removed += entry.pages * (HasValueRecords(entry) ? 2 : 1);
+  }
+  slab.Remove(Request("t/2"));
+  slab.WriteStaged(Messages(30, &random));
+  ExpectAllThere(slab);
+  EXPECT_EQ(slab.PageKeys().size(), removed + 2 * slab.Fresh().at(0).entry.pages);
+  ASSERT_EQ(RemovedKeys(&slab), 0U);
+  ASSERT_TRUE(slab.Seal(SealScope::kDue));
+  ASSERT_EQ(slab.Sealed().size(), 1U);
+  EXPECT_TRUE(HasValueRecords(slab.Sealed()[0].entry));
+  EXPECT_EQ(RemovedKeys(&slab), removed) << "it removed keys that are not there";
+  ExpectAllThere(slab);
+  slab.SealAll(SealScope::kClosed);
   EXPECT_EQ(slab.PageKeys(), slab.PageKeysOfBlocks());
   ExpectAllThere(slab);
 }

@@ -87,15 +87,19 @@ public final class Database implements AutoCloseable {
     return slices;
   }
 
-  /** Returns a scan of slices: each message that matches a filter once, in no order. */
-  public synchronized SliceScan scan(List<String> filters, List<Slice> slices) {
+  /**
+   * Returns a scan of slices: each message that matches a filter once, in no order.
+   *
+   * @param wanted the sum of the numbers of {@link SliceScan}, of all that its batches are to have
+   */
+  public synchronized SliceScan scan(List<String> filters, List<Slice> slices, int wanted) {
     byte[][] classes = new byte[slices.size()][];
     long[] numbers = new long[slices.size() * Slice.NUMBERS];
     for (int i = 0; i < classes.length; i++) {
       classes[i] = utf8(slices.get(i).slab().retentionClass());
       slices.get(i).put(numbers, i * Slice.NUMBERS);
     }
-    return new SliceScan(Native.newScan(open(), utf8(filters), classes, numbers));
+    return new SliceScan(Native.newScan(open(), utf8(filters), classes, numbers, wanted), wanted);
   }
 
   /** Closes it. May be repeated. */

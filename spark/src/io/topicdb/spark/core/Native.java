@@ -40,8 +40,14 @@ final class Native {
   static native Object[] slices(
       long database, byte[][] filters, long[] range, long[] after, long[] until, long bytesMax);
 
-  /** Begins a scan of slices, which are given as {@link #slices} returns them. Returns a handle. */
-  static native long newScan(long database, byte[][] filters, byte[][] classes, long[] numbers);
+  /**
+   * Begins a scan of slices, which are given as {@link #slices} returns them. Returns a handle.
+   *
+   * @param wanted the sum of the numbers of what is wanted, see {@link SliceScan}; the core leaves
+   *     values unread that are not
+   */
+  static native long newScan(
+      long database, byte[][] filters, byte[][] classes, long[] numbers, int wanted);
 
   /**
    * Reads the next batch, and returns a handle that keeps its memory, or 0 at the end.

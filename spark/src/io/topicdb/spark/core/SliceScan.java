@@ -17,12 +17,15 @@ public final class SliceScan implements AutoCloseable {
   /** The MQTT properties are wanted, and with them the values. */
   public static final int PROPERTIES = 4;
 
+  private final int wanted;
   private long scan;
   private long lent;
   private final long[] found = new long[Batch.NUMBERS_MAX];
 
-  SliceScan(long scan) {
+  /** Takes over the handle of a scan, and the sum of the numbers above. */
+  SliceScan(long scan, int wanted) {
     this.scan = scan;
+    this.wanted = wanted;
   }
 
   /**
@@ -30,9 +33,8 @@ public final class SliceScan implements AutoCloseable {
    *
    * @param rowsMax the most messages
    * @param bytesMax the most bytes of them, but at least one message
-   * @param wanted the sum of the numbers above
    */
-  public synchronized Batch next(int rowsMax, long bytesMax, int wanted) {
+  public synchronized Batch next(int rowsMax, long bytesMax) {
     if (scan == 0) {
       throw new TopicDbException("ClosedError", "the scan is closed");
     }

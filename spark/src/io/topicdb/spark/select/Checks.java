@@ -30,11 +30,18 @@ final class Checks {
       case "flag" -> flag(text);
       case "mode" -> mode(text);
       case "str" -> text;
-      case "not_yet" -> throw new IllegalArgumentException("not yet: the name is reserved");
+      case "given" -> given(text);
       default ->
           throw new IllegalArgumentException(
               "format('topicdb-native') does not take it yet; use format('topicdb')");
     };
+  }
+
+  private static String given(String text) {
+    if (text.isEmpty()) {
+      throw new IllegalArgumentException("expected a text that is not empty");
+    }
+    return text;
   }
 
   private static String path(String text) {

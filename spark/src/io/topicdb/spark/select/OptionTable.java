@@ -21,13 +21,29 @@ import java.util.stream.Collectors;
  */
 final class OptionTable {
   private static final String RESOURCE = "/io/topicdb/spark/options.tsv";
-  private static final String RESERVED = "not_yet";
+  private static final String SECRET = "secret";
   private static final Map<String, String> KINDS =
       Map.of("batch", "a batch read", "stream", "a stream read", "write", "a write");
+  /** The options that say how to talk to a server, in the order in which they are refused. */
+  private static final List<String> OF_REMOTE =
+      List.of(
+          "token",
+          "tls_root_certs",
+          "tls_certificate_name",
+          "tls_certificate",
+          "tls_key",
+          "insecure");
+
   static final OptionTable OPTIONS = new OptionTable();
 
-  /** An option: its name, the name of the check of its text, and the kinds of query that take it. */
-  record Option(String name, String check, Set<String> uses) {}
+  /**
+   * An option.
+   *
+   * @param check the name of the check of its text
+   * @param uses the kinds of query that take it
+   * @param isSecret if true, errors do not show its text
+   */
+  record Option(String name, String check, Set<String> uses, boolean isSecret) {}
 
   private final Map<String, Option> byKey = new HashMap<>();
 
@@ -39,7 +55,11 @@ final class OptionTable {
         String[] fields = line.split("\t");
         byKey.put(
             fields[0].toLowerCase(Locale.ROOT),
-            new Option(fields[0], fields[1], Set.of(fields[2].split(","))));
+            new Option(
+                fields[0],
+                fields[1],
+                Set.of(fields[2].split(",")),
+                fields.length > 3 && fields[3].equals(SECRET)));
       }
     } catch (IOException error) {
       throw new UncheckedIOException(error);
@@ -57,8 +77,7 @@ final class OptionTable {
     given.forEach(
         (key, text) -> {
           Option option = byKey.get(key.toLowerCase(Locale.ROOT));
-          boolean isReserved = option != null && option.check().equals(RESERVED);
-          if (option == null || (!isReserved && !option.uses().contains(use))) {
+          if (option == null || !option.uses().contains(use)) {
             throw unknown(key, option, use);
           }
           try {
@@ -66,16 +85,38 @@ final class OptionTable {
           } catch (TopicDbException error) {
             throw error; // not about the option
           } catch (IllegalArgumentException error) {
+            String shown = option.isSecret() ? "…" : Texts.quoted(text);
             throw new IllegalArgumentException(
-                "option " + option.name() + "=" + Texts.quoted(text) + ": " + error.getMessage());
+                "option " + option.name() + "=" + shown + ": " + error.getMessage());
           }
         });
-    if (!values.containsKey("path")) {
+    checkPlace(values.keySet());
+    return values;
+  }
+
+  /** Throws IllegalArgumentException unless the options name a directory, and nothing else. */
+  private static void checkPlace(Set<String> given) {
+    if (given.contains("path") && given.contains("remote")) {
+      throw new IllegalArgumentException(
+          "options path and remote: give one of them, not both: a directory, or servers that offer"
+              + " it");
+    }
+    if (given.contains("remote")) {
+      throw new IllegalArgumentException(
+          "option remote: format('topicdb-native') reads directories; format('topicdb') reads from"
+              + " servers, too");
+    }
+    if (!given.contains("path")) {
       throw new IllegalArgumentException(
           "option path is missing: give the directory of the database, as in"
               + " spark.read.format('topicdb-native').load('/data/fleet.db')");
     }
-    return values;
+    for (String name : OF_REMOTE) {
+      if (given.contains(name)) {
+        throw new IllegalArgumentException(
+            "option " + name + " goes with remote, which is missing");
+      }
+    }
   }
 
   private IllegalArgumentException unknown(String key, Option option, String use) {

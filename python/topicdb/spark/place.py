@@ -1,0 +1,212 @@
+"""Where a read finds its database: a directory, or servers that offer it."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import topicdb
+from topicdb import _core
+from topicdb.cooperating import Extent
+from topicdb.remote.connecting import Credentials, address_of, connect_as, read_credentials
+
+File: TypeAlias = "str | os.PathLike[str]"
+
+
+class Remote:
+    """Servers that offer one database, for reads of Spark without a shared disk. Can be pickled.
+
+    The driver reads the files of certificates, and tasks get their contents. ``repr`` tells only
+    the addresses.
+
+    Arguments:
+        addresses: ``grpc+tls://host:port`` or ``grpc://host:port``, separated by commas or in a
+            list. If there are several, they are replicas of the same database. The driver takes
+            the first one that answers, and a task any.
+        token: as in ``topicdb.connect``.
+        tls_root_certs: as in ``topicdb.connect``.
+        tls_certificate_name: as in ``topicdb.connect``.
+        tls_certificate: as in ``topicdb.connect``.
+        tls_key: as in ``topicdb.connect``.
+        insecure: as in ``topicdb.connect``.
+
+    Raises:
+        ValueError: an address or a combination of arguments is wrong, or a file has no
+            certificates.
+        OSError: a file cannot be read.
+
+    Example:
+        >>> topicdb.spark.Remote("grpc://localhost:8815, grpc://localhost:8816")
+        Remote('grpc://localhost:8815, grpc://localhost:8816')
+    """
+
+    def __init__(
+        self,
+        addresses: str | Sequence[str],
+        *,
+        token: str | None = None,
+        tls_root_certs: File | bytes | None = None,
+        tls_certificate_name: str | None = None,
+        tls_certificate: File | None = None,
+        tls_key: File | None = None,
+        insecure: bool = False,
+    ) -> None:
+        urls = addresses.split(",") if isinstance(addresses, str) else addresses
+        self.addresses = tuple(
+            address_of(url.strip(), has_token=token is not None, insecure=insecure) for url in urls
+        )
+        if not self.addresses or len(set(self.addresses)) < len(self.addresses):
+            raise ValueError(f"remote: expected addresses, each once, got {addresses!r}")
+        self.credentials: Credentials = read_credentials(
+            token=token,
+            tls_root_certs=tls_root_certs,
+            tls_certificate_name=tls_certificate_name,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+        )
+
+    def __repr__(self) -> str:
+        return f"Remote({str(self)!r})"
+
+    def __str__(self) -> str:
+        return ", ".join(self.addresses)
+
+
+Place: TypeAlias = "str | Remote"
+"""The directory of a database, or its servers. Its ``str`` is the name for messages."""
+
+
+def place_of(path: str | None, remote: str | Remote | None) -> Place:
+    """Returns the place that one of two arguments names. Raises ValueError for both or neither."""
+    if (path is None) == (remote is None):
+        raise ValueError("path and remote: give one of them: a directory, or servers that offer it")
+    if path is not None:
+        return os.path.abspath(path)  # tasks may run in another directory
+    return remote if isinstance(remote, Remote) else Remote(str(remote))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a task reads: a shard of the database with this id, up to a commit.
+
+    ``filters`` are those of the read; None: every topic.
+    """
+
+    database: str
+    shard: int
+    until: int
+    filters: list[str] | None = field(repr=False)
+
+
+def open_to_plan(place: Place) -> topicdb.Database:
+    """Opens the database on the driver: read-only, or at the first server that answers.
+
+    A server that reads what another process writes shows what is there now.
+
+    Raises what ``topicdb.open`` and ``topicdb.connect`` do; UnavailableError, which names all
+    servers, if none answers.
+    """
+    if isinstance(place, str):
+        return topicdb.open(place, mode="r")
+    return _first(place, place.addresses, lambda database: database.refresh())
+
+
+@contextmanager
+def open_to_read(place: Place, wanted: Wanted) -> Iterator[topicdb.Database]:
+    """Opens the database for a task, which reads what is wanted, and closes it at the end.
+
+    At servers it takes one that has all of it, in any order: so the tasks use all of them.
+
+    Raises what ``open_to_plan`` does; ValueError, which names the server, if it has another
+    database; StorageError if the shard does not reach so far anywhere.
+    """
+    if isinstance(place, str):
+        database = topicdb.open(place, mode="r", only_shards=[wanted.shard])
+    else:
+        addresses = random.sample(place.addresses, len(place.addresses))
+        database = _first(place, addresses, lambda database: _check(database, wanted))
+    with database:
+        yield database
+
+
+@contextmanager
+def open_to_write(place: Place) -> Iterator[str | topicdb.Database]:
+    """Gives what ``topicdb.jobs`` writes to: the directory, or the database at the server.
+
+    Raises what ``topicdb.connect`` does.
+    """
+    if isinstance(place, str):
+        yield place
+        return
+    with connect_as(place.addresses[0], place.credentials) as database:
+        yield database
+
+
+def shard_by_of(place: Place) -> str:
+    """Returns what chooses the shard of a message: "topic" or "key".
+
+    Raises NotFoundError if there is no database, and what ``topicdb.connect`` does.
+    """
+    with open_to_write(place) as target:
+        schema = _core.read_schema(target) if isinstance(target, str) else target.schema
+        found: str = schema["shard_by"]
+        return found
+
+
+def check_reaches(extent: Extent, wanted: Wanted, name: str) -> None:
+    """Raises StorageError, which names the shard, if it ends before what is wanted."""
+    if extent.serials.get(wanted.shard, -1) < wanted.until:
+        raise topicdb.StorageError(
+            f"shard {wanted.shard} of {name} ends before commit {wanted.until}, which the query "
+            "has planned to read: was the database replaced, or restored from a copy?"
+        )
+
+
+def _check(database: topicdb.Database, wanted: Wanted) -> None:
+    extent = database._extent(wanted.filters)
+    if extent.database != wanted.database:
+        raise ValueError(
+            f"option remote: {database.path} has another database than the query was planned with: "
+            "all servers of the list must offer the same one"
+        )
+    if extent.serials.get(wanted.shard, -1) < wanted.until:
+        database.refresh()  # a replica that reads what another process writes
+        check_reaches(database._extent(wanted.filters), wanted, database.path)
+
+
+def _first(
+    remote: Remote, addresses: Sequence[str], check: Callable[[topicdb.Database], None]
+) -> topicdb.Database:
+    """Returns the database at the first of these servers that answers and passes the check.
+
+    A server that is behind is like one that does not answer. If there is none, it raises what the
+    last server that answered said, or UnavailableError that names all of them.
+    """
+    behind: topicdb.StorageError | None = None
+    reasons: list[str] = []
+    for address in addresses:
+        try:
+            database = connect_as(address, remote.credentials)
+        except topicdb.UnavailableError as error:
+            reasons.append(str(error))
+            continue
+        try:
+            check(database)
+        except topicdb.UnavailableError as error:
+            database.close()
+            reasons.append(str(error))
+        except topicdb.StorageError as error:
+            database.close()
+            behind = error
+        except BaseException:
+            database.close()
+            raise
+        else:
+            return database
+    if behind is not None:
+        raise behind
+    raise topicdb.UnavailableError(f"no server of {remote} answers: {'; '.join(reasons)}")
