@@ -156,6 +156,7 @@ TEST_F(BlockReaderTest, WithoutValuesItDoesNotTouchThem) {
       ExpectCorruption(Reader().LoadPage(block, page).status(),
                        NameOf(block.id) + ", page " + std::to_string(page));
       slab_.RemovePage(SealedPageKey(pages, ValuesOf(page)));
+      EXPECT_TRUE(Reader().LoadPage(block, page, PageParts::kKeys).ok());
       ExpectCorruption(Reader().LoadPage(block, page).status(),
                        NameOf(block.id) + ": its page of values is missing");
     }
