@@ -37,6 +37,8 @@ class Staging(Protocol):
     The methods are those of ``Directory``, which says what they do.
     """
 
+    def check(self) -> None: ...
+
     def open(self, job: str, memory_bytes: int, drop_malformed: bool) -> _core.StagedWriter: ...
 
     def finished(self, job: str, staged: Staged) -> None: ...
@@ -61,6 +63,9 @@ class Directory:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = path
+
+    def check(self) -> None:
+        """Raises AccessError if the caller may not stage; here everybody may try."""
 
     def open(self, job: str, memory_bytes: int, drop_malformed: bool) -> _core.StagedWriter:
         """Opens a writer for one attempt."""

@@ -146,6 +146,13 @@ def open_to_write(place: Place) -> Iterator[str | topicdb.Database]:
         yield database
 
 
+def check_writable(place: Place) -> None:
+    """Raises AccessError if the token may not write; what ``topicdb.connect`` does, too."""
+    with open_to_write(place) as target:
+        if not isinstance(target, str):
+            target._staging().check()
+
+
 def shard_by_of(place: Place) -> str:
     """Returns what chooses the shard of a message: "topic" or "key".
 

@@ -23,9 +23,10 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+import topicdb
 from topicdb import jobs
 from topicdb.spark.columns import check_columns, located
-from topicdb.spark.place import open_to_write
+from topicdb.spark.place import check_writable, open_to_write
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -51,12 +52,13 @@ class TaskDone(WriterCommitMessage):
 def check_schema(schema: StructType, place: Place) -> None:
     """Checks, before a job begins, the columns of rows for the database at ``place``.
 
-    Raises what ``check_columns`` raises.
+    Raises what ``check_columns`` and ``check_writable`` raise.
     """
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     if len(types) < len(schema.fields):
         raise ValueError(f"columns: two have the same name, of {schema.names}")
     check_columns(types, needs_timestamp=False, place=place)
+    check_writable(place)
 
 
 def _complete(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
@@ -120,6 +122,16 @@ def _commit(done: list[TaskDone], options: WriteOptions, number: int) -> None:
         )
 
 
+def _abort(names: set[str], options: WriteOptions) -> None:
+    """Removes what jobs have staged. If the server has gone, that is done by its next start."""
+    try:
+        with open_to_write(options.place) as target:
+            for job in names:
+                jobs.abort(target, job)
+    except topicdb.UnavailableError as error:
+        _logger.warning("what was staged stays for some hours: %s", error)
+
+
 class BatchWriter(DataSourceArrowWriter):
     """The writer of one job. The driver makes it; tasks get a pickled copy."""
 
@@ -134,8 +146,7 @@ class BatchWriter(DataSourceArrowWriter):
         _commit([done for done in messages if isinstance(done, TaskDone)], self._options, 0)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        with open_to_write(self._options.place) as target:
-            jobs.abort(target, self._job)
+        _abort({self._job}, self._options)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -158,9 +169,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _commit(done, self._options, batchId + 1)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        with open_to_write(self._options.place) as target:
-            for job in {task.job for task in messages if isinstance(task, TaskDone)}:
-                jobs.abort(target, job)
+        _abort({task.job for task in messages if isinstance(task, TaskDone)}, self._options)
 
 
 def _property(name: str) -> str:

@@ -118,7 +118,7 @@ def test_what_is_not_committed_is_removed(
 def test_a_large_file_comes_in_parts(
     client: Any, database: topicdb.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topicdb.remote.client.staging.CHUNK_BYTES", 1_000)
+    monkeypatch.setattr("topicdb.remote.client.staging.CHUNK_BYTES", 10_000)
     rows = [(f"m/{i}", i, os.urandom(50)) for i in range(2_000)]
     jobs.commit(client, "j", [stage(client, "j", rows)])
     assert sorted(database.scan("#")) == sorted(rows)

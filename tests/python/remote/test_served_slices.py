@@ -138,28 +138,32 @@ def test_columns_that_messages_do_not_have_are_named(
         connection.read("scan_slices", ["a/#"], slices, columns, 9, 9, False).read_chunk()
 
 
-_serials = st.sampled_from([-1, 0, 1, 2, 5, 50, NUMBER_MAX, 1 << 63, 1 << 64])
+_serials = st.sampled_from([-1, 0, 1, 2, 5, NUMBER_MAX, 1 << 63, 1 << 64])
 _times = st.none() | st.sampled_from([-1, 0, 50, 1_000, NUMBER_MAX, 1 << 63])
-FORGED = st.builds(
-    Slice,
-    shard=st.sampled_from([-1, 0, 1, 2, 3, 1 << 32]),
-    retention_class=st.sampled_from(["#", "b/#", "a/#", "", "none", "$own/#", "a/#/b"]),
-    generation=st.sampled_from([-1, 0, 1, 2, 3, 4, 1 << 32]),
-    after=_serials,
-    until=_serials,
-    start=_times,
-    end=_times,
-    messages=_serials,
-    bytes=_serials,
-    layout=st.sampled_from(["columnar", "skipstream", "other"]),
+CHANGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "shard": st.sampled_from([-1, 0, 1, 2, 3, 1 << 32]),
+        "retention_class": st.sampled_from(["#", "b/#", "a/#", "", "none", "$own/#", "a/#/b"]),
+        "generation": st.sampled_from([-1, 0, 1, 2, 3, 4, 1 << 32]),
+        "after": _serials,
+        "until": _serials,
+        "start": _times,
+        "end": _times,
+        "messages": _serials,
+        "bytes": _serials,
+        "layout": st.sampled_from(["columnar", "skipstream", "other"]),
+    },
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(FORGED, min_size=1, max_size=3))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 1_000), CHANGES), min_size=1, max_size=3))
 def test_forged_slices_give_no_message_beyond_the_token(
-    served: Served, forged: list[Slice]
+    served: Served, changes: list[tuple[int, dict[str, Any]]]
 ) -> None:
+    slices = served.database.slices(None)
+    forged = [slices[number % len(slices)]._replace(**change) for number, change in changes]
     found: list[topicdb.Message] = []
     with suppress(ValueError, TypeError, topicdb.NotFoundError, topicdb.SchemaError):
         found = served.client.scan_slices(forged, "a/#").to_list()

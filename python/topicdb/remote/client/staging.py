@@ -28,6 +28,10 @@ class RemoteStaging:
         self._connection = connection
         self._folder: TemporaryDirectory[str] | None = None
 
+    def check(self) -> None:
+        """Raises AccessError if the token may not stage."""
+        self._connection.call("stage.files")
+
     def open(self, job: str, memory_bytes: int, drop_malformed: bool) -> _core.StagedWriter:
         """Opens a writer in a folder of its own, which has what it needs of the database."""
         files: dict[str, bytes] = self._connection.call("stage.files")

@@ -223,14 +223,13 @@ TEST_P(SummaryOfBlocksTest, ReadsOnlyPagesThatTheDirectoryDoesNotCount) {
   const std::uint64_t by_level = PagesRead() - before;
   ExpectRight({"#"}, {}, Grouped(SummaryOptions::kAllLevels));
   const std::uint64_t by_topic = PagesRead() - before - by_level;
-  EXPECT_LE(by_level, 2U) << "the last page of the stream, and the fresh block";
-  EXPECT_GT(by_topic, by_level);
+  EXPECT_LT(3 * by_level, by_topic) << "the last page of each block, and the fresh block";
 }
 
 TEST_P(SummaryOfBlocksTest, NamesTheSlabOfADamagedBlock) {
-  Append({{"a", 1}});
+  Append({{"b/1", 1}});
   DamageFirstBlock(&shard_, shard_.Current());
-  Append({{"a", 2}});
+  Append({{"b/1", 2}});
   const auto groups = Summarize({"#"}, {}, {});
   EXPECT_EQ(groups.status().code(), Code::kCorruption);
   EXPECT_NE(groups.status().message().find("generation"), std::string::npos)
