@@ -136,8 +136,11 @@ Result<StoredPage> BlockReader::GetStored(const Block& block, std::uint32_t page
     return stored;
   }
   const std::uint64_t pages = placement == nullptr ? block.id.value() : placement->pages;
+  // Keys that are apart are small, so one block of a table file has those of several pages. Without
+  // the cache, RocksDB would read and check that block again for each of these pages.
+  const Caching keys = block.entry.form == PageForm::kApart ? Caching::kKeep : options.caching;
   TOPICDB_ASSIGN_OR_RETURN(stored.keys, Get(source_.families.sealed, SealedPageKey(pages, page),
-                                            "page", block.id, options.caching));
+                                            "page", block.id, keys));
   if (options.parts == PageParts::kAll && HasValueRecords(block.entry)) {
     TOPICDB_ASSIGN_OR_RETURN(stored.values,
                              Get(source_.families.sealed, SealedPageKey(pages, ValuesOf(page)),
