@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 from spark_functions import functions
 from spark_measure import BRIEF, session
 from spark_micro import micro_batches
+from spark_native import native_reads
 from spark_report import Report
 from spark_rows import Bench, batch_write, full_read, planning, selective_reads, stream_read
 from spark_scaling import measure_child, scaling
@@ -41,6 +42,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "6": stream_read,
     "7": planning,
     "8": scaling,
+    "9": native_reads,
 }
 NORMAL = {"rows": 5_000_000, "rounds": ROUNDS, "slabs": 1_000, "micro_rows": 100_000}
 SMALL = {"rows": 20_000, "rounds": 1, "slabs": 20, "micro_rows": 1_000}
