@@ -106,7 +106,7 @@ class TestAnEngineThatLacksAlmostAll:
             bare.append_rows([], None)
         with pytest.raises(AttributeError, match="no_such_method"):
             bare.no_such_method  # noqa: B018
-        assert bare.lacks == set(FEATURES)
+        assert bare.lacks == set(FEATURES) - {"summaries"}, "EngineBase makes these of scans"
 
     def test_without_given_it_refuses_iterators(self, tmp_path: Path) -> None:
         class Forgets(MemoryEngine):
@@ -168,7 +168,7 @@ class TestOver:
             counting: Any = Counting(db.engine)
             over = topicdb.Database.over(counting)
             over.append([("a", 1, b"x")])
-            assert over.scan("a").count() == 1 and counting.scans == 1
+            assert len(over.scan("a").to_list()) == 1 and counting.scans == 1
             assert over.engine is counting
 
     def test_a_program_that_ends_stores_what_is_queued(self, tmp_path: Path) -> None:

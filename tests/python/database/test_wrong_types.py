@@ -94,6 +94,10 @@ def calls_of(db: Database, tmp_path: Path) -> dict[str, tuple[Callable[..., Any]
             {"filter": "#", "existing": True, "timeout": 0},
         ),
         "explain": (db.explain, {"filter": "#", **time}),
+        "summarize": (
+            db.summarize,
+            {"filter": "#", **time, "topic_levels": 1, "span": "1h", "origin": 0},
+        ),
         "structures": (db.structures, {"filter": "#"}),
         "subscribe": (
             lambda **options: db.subscribe(**options).close(),

@@ -323,7 +323,7 @@ def test_who_waits_goes_on_when_there_is_room(tmp_path: Path) -> None:
             return count
 
         for use in (
-            lambda: db.scan("a").count(),
+            lambda: len(db.scan("a").to_list()),
             lambda: sum(1 for _ in db.tail("a", timeout=0)),
             subscribed,
         ):

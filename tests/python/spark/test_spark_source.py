@@ -147,7 +147,6 @@ CASES: list[tuple[str, Callable[[str, int], bool]]] = [
 RUNS = [(True, *case) for case in CASES] + [(False, *case) for case in CASES[1::5]]
 
 
-@both
 @pytest.mark.parametrize(("pushdown", "where", "wanted"), RUNS, indirect=["pushdown"])
 def test_predicates(
     spark: SparkSession,
@@ -388,7 +387,7 @@ def test_errors_reach_the_user(spark: SparkSession, path: str, tmp_path: Path, s
 
     read = spark.read.format(source)
     fails(lambda: read.load(), "option path is missing")
-    fails(lambda: load(spark, str(tmp_path / "none"), source=source), "NotFoundError")
+    fails(lambda: read.load(str(tmp_path / "none")), "NotFoundError")
     fails(
         lambda: load(spark, path, source=source, topicfilters="x"),
         "option 'topicfilters' is unknown",

@@ -57,7 +57,7 @@ def count(
     """Count the messages that match FILTER, all together, by topic or by time.
 
     \b
-    Examples:
+    Example:
       topicdb count fleet.db 'site/#' --start yesterday --end today
       topicdb count fleet.db --levels 2 --span 1h
     """
