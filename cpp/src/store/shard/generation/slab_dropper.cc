@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "rocks/drop_families.h"
 #include "rocks/rocks_compat.h"
 #include "store/read/drop_summary.h"
 
@@ -81,13 +82,13 @@ Status SlabDropper::Replace(const std::vector<std::shared_ptr<Slab>>& gone,
 Status SlabDropper::DropLeaving() {
   if (leaving_.empty()) return Status::Ok();
   const std::string what = "dropping generations of " + shard_.Name();
-  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  rocks::FamilyHandles families;
   rocksdb::WriteBatch batch;
   for (const std::shared_ptr<Slab>& slab : leaving_) {
     for (rocksdb::ColumnFamilyHandle* family : slab->all_families()) families.push_back(family);
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Delete(meta::SlabKey(slab->id())), what));
   }
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(shard_.db->DropColumnFamilies(families), what));
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(rocks::DropFamilies(shard_.db.get(), families), what));
   leaving_.clear();
   return shard_.Write({rocks::EntryKind::kGeneration}, &batch);
 }
