@@ -66,6 +66,15 @@ class LentBatch {
   ArrowArray columns_{};
 };
 
+// Lends a batch to Java: writes its numbers to `found`, and returns its handle.
+jlong Lend(JNIEnv* env, std::shared_ptr<const Batch> batch, jint wanted, jlongArray found) {
+  auto lent = std::make_unique<LentBatch>(std::move(batch), wanted);
+  const std::vector<jlong> numbers = lent->Describe();
+  env->SetLongArrayRegion(found, 0, static_cast<jsize>(numbers.size()), numbers.data());
+  CheckJava(env);
+  return HandleOf(lent.release());
+}
+
 std::vector<Slice> SlicesOf(JNIEnv* env, jobjectArray classes, jlongArray numbers) {
   std::vector<std::string> texts = TextsOf(env, classes);
   const std::vector<jlong> all = NumbersOf(env, numbers);
@@ -85,6 +94,28 @@ std::vector<Slice> SlicesOf(JNIEnv* env, jobjectArray classes, jlongArray number
     slices.push_back(std::move(slice));
   }
   return slices;
+}
+
+// Returns messages whose columns Java has, see GivenBatch.java. The values stay in memory of Java,
+// which must live as long as the batch.
+std::shared_ptr<const Batch> BatchOf(std::size_t rows, const std::vector<jlong>& addresses) {
+  const auto* const topic_offsets = std::bit_cast<const std::int32_t*>(addresses.at(0));
+  const auto* const topics = std::bit_cast<const char*>(addresses.at(1));
+  const auto* const timestamps = std::bit_cast<const std::int64_t*>(addresses.at(2));
+  const auto* const value_offsets = std::bit_cast<const std::int32_t*>(addresses.at(3));
+  const auto* const values = std::bit_cast<const char*>(addresses.at(4));
+  const auto* const serials = std::bit_cast<const std::uint64_t*>(addresses.at(5));
+  const auto batch = std::make_shared<Batch>(serials != nullptr);
+  batch->Reserve(rows, static_cast<std::size_t>(topic_offsets[rows]), 0);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto size = static_cast<std::size_t>(topic_offsets[row + 1] - topic_offsets[row]);
+    batch->AppendKey({topics + topic_offsets[row], size}, timestamps[row],
+                     serials == nullptr ? kNoSerial : Serial{serials[row]});
+  }
+  const auto nobody = std::make_shared<const char>();  // the caller keeps the values
+  batch->BorrowValues(nobody, {value_offsets, rows + 1},
+                      {values, static_cast<std::size_t>(value_offsets[rows])});
+  return batch;
 }
 
 // Returns a check that asks Java whether the task shall end. The core calls it from the thread that
@@ -125,11 +156,15 @@ TOPICDB_NATIVE(jlong, next)
     std::shared_ptr<const Batch> batch =
         Unwrap(ObjectOf<Scan>(scan).Next(limits, InterruptsOf(env, native)));
     if (batch == nullptr) return 0;
-    auto lent = std::make_unique<LentBatch>(std::move(batch), wanted);
-    const std::vector<jlong> numbers = lent->Describe();
-    env->SetLongArrayRegion(found, 0, static_cast<jsize>(numbers.size()), numbers.data());
-    CheckJava(env);
-    return HandleOf(lent.release());
+    return Lend(env, std::move(batch), wanted, found);
+  });
+}
+
+TOPICDB_NATIVE(jlong, lend)
+(JNIEnv* env, jclass, jint rows, jlongArray addresses, jint wanted, jlongArray found) {
+  return Guarded(env, [&] {
+    return Lend(env, BatchOf(static_cast<std::size_t>(rows), NumbersOf(env, addresses)), wanted,
+                found);
   });
 }
 

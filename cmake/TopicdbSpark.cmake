@@ -4,6 +4,9 @@
 set(TOPICDB_SPARK_JARS "" CACHE PATH
   "Folder with the JARs of Spark. Empty: that of the PySpark that the building Python has")
 
+set(TOPICDB_GRPC_JAR "" CACHE FILEPATH
+  "The JAR that scripts/grpc_java.sh makes. Empty: the connector is built without the option remote")
+
 # Sets `variable` to the folder of the JARs, or to nothing.
 function(topicdb_find_spark_jars variable)
   set(folder "${TOPICDB_SPARK_JARS}")
@@ -41,6 +44,9 @@ else()
   if(EXISTS "${home}/include/jni.h")
     set(TOPICDB_SPARK_FOUND TRUE)
     message(STATUS "Spark connector in Java: ${home}, ${TOPICDB_SPARK_JARS_FOUND}")
+    if(NOT TOPICDB_GRPC_JAR)
+      message(STATUS "Spark connector in Java: without the option remote, since TOPICDB_GRPC_JAR is not set")
+    endif()
   else()
     message(STATUS "Without the Spark connector in Java: ${home} has no include/jni.h")
   endif()

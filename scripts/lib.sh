@@ -75,6 +75,18 @@ topicdb_build_environment() {
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$topicdb_root}
 }
 
+# Sets the environment with which a package is built, by pip: the above, and where gRPC for the Spark connector
+# is. Where that cannot be had, the connector has no option `remote`.
+topicdb_package_environment() {
+  topicdb_build_environment
+  local jar
+  if jar=$("$topicdb_root/scripts/grpc_java.sh"); then
+    export SKBUILD_CMAKE_DEFINE="TOPICDB_GRPC_JAR=$jar"
+  else
+    topicdb_say "The Spark connector is built without the option remote"
+  fi
+}
+
 # Sets the environment of the preset aarch64: where its toolchain finds the libraries.
 topicdb_aarch64_environment() {
   local libraries rocksdb

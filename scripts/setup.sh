@@ -34,7 +34,7 @@ installed() { cat "$venv"/lib/python3*/site-packages/topicdb-*.dist-info/RECORD 
 # The wheel has the Spark connector if the Python that builds it has PySpark, with Spark's JARs.
 build_wheel() {
   pip install --group build --group connector
-  topicdb_build_environment
+  topicdb_package_environment
   rm -rf build/wheel
   topicdb_logged build/logs/wheel.log "$venv/bin/python" -m pip wheel --no-deps --no-build-isolation \
     --wheel-dir build/wheel .
@@ -47,7 +47,7 @@ install_wheel() {
 
 install_editable() {
   pip install --group build --group connector
-  topicdb_build_environment
+  topicdb_package_environment
   pip install --no-deps --no-build-isolation "${editable[@]}" --editable .
 }
 
@@ -59,7 +59,7 @@ install_topicdb() {
 install_group() {
   local with=${extras:+[$extras]}
   if [ "$kind" = editable ]; then
-    topicdb_build_environment
+    topicdb_package_environment
     pip install --group "$group" --no-build-isolation "${editable[@]}" --editable ".$with"
   else
     [ -e build/wheel ] || install_topicdb # after `make clean`

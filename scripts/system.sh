@@ -25,8 +25,9 @@ raise SystemExit(not os.path.exists(header))' 2>/dev/null && return
   printf '%s\n' "$version-venv" "$version-dev"
 }
 
-# A JDK: Spark needs its JVM, and the Spark connector its compiler.
+# A JDK and Maven: Spark needs a JVM, and the Spark connector the compiler and JARs of gRPC.
 java_packages() {
+  command -v mvn >/dev/null || echo maven
   command -v javac >/dev/null || [ -x "${JAVA_HOME:-/nonexistent}/bin/javac" ] || echo default-jdk-headless
 }
 

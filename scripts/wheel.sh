@@ -29,7 +29,7 @@ scripts/setup.sh wheel
 sources=$(topicdb_hash CMakeLists.txt cmake cpp bindings bindings_java spark python pyproject.toml README.md LICENSE licenses \
   scripts/wheel.sh tests/python/project/test_wheel.py)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$sources" ] || [ ! -e dist ]; then
-  topicdb_build_environment
+  topicdb_package_environment
   topicdb_step "Release wheel: sdist" topicdb_logged build/logs/release.log build_sdist
   topicdb_step "Release wheel: built from the sdist and repaired" \
     topicdb_logged build/logs/release.log build_wheel

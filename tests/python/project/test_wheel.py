@@ -19,7 +19,15 @@ pytestmark = [
 ]
 
 BUNDLED = re.compile(r"lib(rocksdb|zstd|lz4|deflate|xxhash)\b")
-LICENCES = {"LICENSE", "libdeflate.txt", "lz4.txt", "rocksdb.txt", "xxhash.txt", "zstd.txt"}
+LICENCES = {
+    "LICENSE",
+    "grpc-java.txt",
+    "libdeflate.txt",
+    "lz4.txt",
+    "rocksdb.txt",
+    "xxhash.txt",
+    "zstd.txt",
+}
 
 # Appends, closes, reopens and scans; then prints what it has loaded, and from where.
 SMOKE = """

@@ -55,9 +55,9 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture(params=["python-local", "python-remote", "java-local"])
+@pytest.fixture(params=["python-local", "python-remote", "java-local", "java-remote"])
 def source(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
-    """The format of a read: that in Python, over the directory and a server, and that in Java."""
+    """The format of a read: that in Python and that in Java, over the directory and a server."""
     kind, place = request.param.split("-")
     if kind == "java":
         add_native(spark)

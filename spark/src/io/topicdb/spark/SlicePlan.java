@@ -1,12 +1,13 @@
 package io.topicdb.spark;
 
-import io.topicdb.spark.core.Database;
+import io.topicdb.spark.core.MessageSource;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.select.Options;
 import io.topicdb.spark.select.Selection;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.LongFunction;
+import org.apache.spark.sql.connector.read.InputPartition;
 
 /**
  * Divides a read among tasks, as topicdb.spark.slices does: all slices of a task are of one shard,
@@ -18,22 +19,27 @@ final class SlicePlan {
 
   private SlicePlan() {}
 
-  /** Returns the slices of each task. They see the database as it is at this moment. */
-  static List<List<Slice>> of(Options options, Selection selection) {
-    try (Database database = Database.open(options.path())) {
+  /** Returns the partitions. Their tasks see the database as it is at this moment. */
+  static InputPartition[] of(Options options, Selection selection) {
+    try (MessageSource source = Sources.toPlan(options)) {
       if (selection.isEmpty()) {
-        return List.of();
+        return new InputPartition[0];
       }
-      return divide(
-          bytesMax ->
-              database.slices(
-                  selection.filters(),
-                  selection.start(),
-                  selection.end(),
-                  options.after(),
-                  options.until(),
-                  bytesMax),
-          options.tasksMin());
+      String database = Sources.idOf(source, selection.filters());
+      List<List<Slice>> tasks =
+          divide(
+              bytesMax ->
+                  source.slices(
+                      selection.filters(),
+                      selection.start(),
+                      selection.end(),
+                      options.after(),
+                      options.until(),
+                      bytesMax),
+              options.tasksMin());
+      return tasks.stream()
+          .map(slices -> new SlicesPartition(database, slices))
+          .toArray(InputPartition[]::new);
     }
   }
 

@@ -1,10 +1,10 @@
 package io.topicdb.spark;
 
 import io.topicdb.spark.core.Batch;
-import io.topicdb.spark.core.Database;
+import io.topicdb.spark.core.MessageScan;
+import io.topicdb.spark.core.MessageSource;
 import io.topicdb.spark.core.Slab;
 import io.topicdb.spark.core.Slice;
-import io.topicdb.spark.core.SliceScan;
 import io.topicdb.spark.core.TopicDbException;
 import java.util.List;
 import java.util.Set;
@@ -21,23 +21,28 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 final class SlicesReader implements PartitionReader<ColumnarBatch> {
   private static final int ROWS_MAX = 10_000;
   private static final long BYTES_MAX = 8L << 20;
+  private static final String NOT_FOUND = "NotFoundError";
 
   private final Metrics.Counts counts = new Metrics.Counts();
   private final MessageVectors vectors;
-  private final Database database;
-  private SliceScan scan;
+  private final Query query;
+  private final SlicesPartition partition;
+  private final MessageSource source;
+  private List<Slice> slices;
+  private MessageScan scan;
+  private boolean hasBegun;
   private int rowsLeft;
 
   SlicesReader(Query query, SlicesPartition partition) {
+    this.query = query;
+    this.partition = partition;
     vectors = new MessageVectors(query, partition.shard());
     rowsLeft = query.limit();
-    String path = query.options().path();
-    database = Database.openShard(path, partition.shard());
+    source = Sources.toRead(query, partition);
     try {
-      List<Slice> slices = stored(query, partition);
-      scan = database.scan(query.selection().filters(), slices, wantedBy(query));
+      begin(stored());
     } catch (RuntimeException | Error error) {
-      database.close();
+      source.close();
       throw error;
     }
   }
@@ -47,7 +52,8 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
     if (rowsLeft == 0) {
       return false;
     }
-    Batch batch = scan.next(Math.min(ROWS_MAX, rowsLeft), BYTES_MAX);
+    Batch batch = hasBegun ? scan.next(Math.min(ROWS_MAX, rowsLeft), BYTES_MAX) : first();
+    hasBegun = true;
     if (batch == null) {
       return false;
     }
@@ -55,6 +61,30 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
     counts.add(batch.rows(), batch.bytes());
     vectors.show(batch);
     return true;
+  }
+
+  private void begin(List<Slice> kept) {
+    slices = kept;
+    scan = source.scan(query.selection().filters(), kept, wantedBy(query));
+  }
+
+  /**
+   * Reads the first batch. A server may drop a slab between the look at its slabs and the read, which
+   * then has not begun.
+   */
+  private Batch first() {
+    while (true) {
+      try {
+        return scan.next(Math.min(ROWS_MAX, rowsLeft), BYTES_MAX);
+      } catch (TopicDbException error) {
+        List<Slice> kept = error.name().equals(NOT_FOUND) ? stored() : slices;
+        if (kept.equals(slices)) {
+          throw error;
+        }
+        scan.close();
+        begin(kept);
+      }
+    }
   }
 
   @Override
@@ -72,13 +102,13 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
     try {
       scan.close();
     } finally {
-      database.close();
+      source.close();
     }
   }
 
   /** Returns the slices whose slabs are still there, or names one that is not. */
-  private List<Slice> stored(Query query, SlicesPartition partition) {
-    Set<Slab> slabs = database.slabs();
+  private List<Slice> stored() {
+    Set<Slab> slabs = source.slabs(query.selection().filters());
     TreeSet<Slab> missing = new TreeSet<>();
     for (Slice slice : partition.slices()) {
       if (!slabs.contains(slice.slab())) {
@@ -86,22 +116,22 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
       }
     }
     if (!missing.isEmpty() && query.options().failsOnDataLoss()) {
-      throw new TopicDbException("NotFoundError", describe(missing, query.options().path()));
+      throw new TopicDbException(NOT_FOUND, describe(missing, query.options().place()));
     }
     return partition.slices().stream().filter(one -> slabs.contains(one.slab())).toList();
   }
 
-  private static String describe(TreeSet<Slab> missing, String path) {
+  private static String describe(TreeSet<Slab> missing, String place) {
     Slab first = missing.first();
     String more = missing.size() > 1 ? ", and " + (missing.size() - 1) + " more" : "";
     return "generation " + first.generation() + " of class '" + first.retentionClass()
-        + "' of shard " + first.shard() + " of " + path + more
+        + "' of shard " + first.shard() + " of " + place + more
         + " was dropped before it was read; failOnDataLoss=false goes on without it";
   }
 
   private static int wantedBy(Query query) {
-    int wanted = query.wants(Columns.VALUE) ? SliceScan.VALUES : 0;
-    wanted |= query.wants(Columns.SERIAL) ? SliceScan.SERIALS : 0;
-    return wanted | (query.wantsProperties() ? SliceScan.PROPERTIES : 0);
+    int wanted = query.wants(Columns.VALUE) ? MessageScan.VALUES : 0;
+    wanted |= query.wants(Columns.SERIAL) ? MessageScan.SERIALS : 0;
+    return wanted | (query.wantsProperties() ? MessageScan.PROPERTIES : 0);
   }
 }

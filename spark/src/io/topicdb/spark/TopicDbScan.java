@@ -33,7 +33,7 @@ final class TopicDbScan implements Scan, Batch {
         selection.filters() == null ? "every topic" : String.join(", ", selection.filters());
     String predicates =
         Arrays.stream(pushed).map(Predicate::toString).collect(Collectors.joining(", "));
-    return TopicDbProvider.NAME + " " + query.options().path()
+    return TopicDbProvider.NAME + " " + query.options().place()
         + ", filters [" + filters + "]"
         + ", timestamps [" + shown(selection.start()) + ".." + shown(selection.end()) + "]"
         + ", columns [" + String.join(", ", query.columns().fieldNames()) + "]"
@@ -48,9 +48,7 @@ final class TopicDbScan implements Scan, Batch {
 
   @Override
   public InputPartition[] planInputPartitions() {
-    return SlicePlan.of(query.options(), query.selection()).stream()
-        .map(SlicesPartition::new)
-        .toArray(InputPartition[]::new);
+    return SlicePlan.of(query.options(), query.selection());
   }
 
   @Override

@@ -1,8 +1,8 @@
 package io.topicdb.spark.core;
 
 /**
- * Where the columns of some messages are in memory that a {@link SliceScan} lends. Valid until the
- * scan is asked for more. Not thread-safe.
+ * Where the columns of some messages are in memory that a {@link MessageScan} lends. Valid until
+ * the scan is asked for more. Not thread-safe.
  *
  * <p>The columns are topic, timestamp, value, and those of the properties if they were asked for.
  * They stand there as in Arrow's C data interface, and each is followed by its children.
@@ -17,12 +17,38 @@ public final class Batch {
   /** Columns and their children: 3, 11 of properties, and 4 children of these. */
   private static final int COLUMNS_MAX = 18;
 
+  /** The place of the address of the serials among those of columns that Java has. */
+  private static final int SERIALS = 5;
+
   static final int NUMBERS_MAX = HEAD + COLUMN * COLUMNS_MAX;
 
   private final long[] numbers;
 
   Batch(long[] numbers) {
     this.numbers = numbers;
+  }
+
+  /**
+   * Returns a batch of columns without nulls, which nobody has to take apart.
+   *
+   * @param addresses as those of {@link GivenBatch}
+   */
+  public static Batch of(int rows, long bytes, long[] addresses) {
+    long[] numbers = new long[NUMBERS_MAX];
+    numbers[0] = rows;
+    numbers[1] = bytes;
+    numbers[2] = addresses[SERIALS];
+    put(numbers, 0, rows, addresses[0], addresses[1]);
+    put(numbers, 1, rows, addresses[2], 0);
+    put(numbers, 2, rows, addresses[3], addresses[4]);
+    return new Batch(numbers);
+  }
+
+  private static void put(long[] numbers, int column, int rows, long first, long second) {
+    int place = HEAD + COLUMN * column;
+    numbers[place] = rows;
+    numbers[place + 3] = first;
+    numbers[place + 4] = second;
   }
 
   public int rows() {

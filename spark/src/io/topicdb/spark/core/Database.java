@@ -11,7 +11,7 @@ import java.util.Set;
  * A handle of a database that is open for reading. Whoever opens it owns it and closes it, after
  * the scans that it gave. Thread-safe: one call at a time.
  */
-public final class Database implements AutoCloseable {
+public final class Database implements MessageSource {
   private static final int ALL_SHARDS = -1;
   private long handle;
 
@@ -47,8 +47,9 @@ public final class Database implements AutoCloseable {
     return true;
   }
 
-  /** Returns the slabs of the open shards. */
-  public synchronized Set<Slab> slabs() {
+  /** Returns the slabs of the open shards, whatever the filters are. */
+  @Override
+  public synchronized Set<Slab> slabs(List<String> filters) {
     Object[] found = Native.slabs(open());
     byte[][] classes = (byte[][]) found[0];
     long[] numbers = (long[]) found[1];
@@ -59,16 +60,7 @@ public final class Database implements AutoCloseable {
     return slabs;
   }
 
-  /**
-   * Returns slices that together hold each message that matches a filter once.
-   *
-   * @param filters null stands for every topic
-   * @param start µs since 1970, or null
-   * @param end µs since 1970, or null
-   * @param after by shard: only later commits
-   * @param until by shard: only commits up to this one
-   * @param bytesMax of a slice, roughly
-   */
+  @Override
   public synchronized List<Slice> slices(
       List<String> filters,
       Long start,
@@ -87,12 +79,8 @@ public final class Database implements AutoCloseable {
     return slices;
   }
 
-  /**
-   * Returns a scan of slices: each message that matches a filter once, in no order.
-   *
-   * @param wanted the sum of the numbers of {@link SliceScan}, of all that its batches are to have
-   */
-  public synchronized SliceScan scan(List<String> filters, List<Slice> slices, int wanted) {
+  @Override
+  public synchronized MessageScan scan(List<String> filters, List<Slice> slices, int wanted) {
     byte[][] classes = new byte[slices.size()][];
     long[] numbers = new long[slices.size() * Slice.NUMBERS];
     for (int i = 0; i < classes.length; i++) {
@@ -102,7 +90,6 @@ public final class Database implements AutoCloseable {
     return new SliceScan(Native.newScan(open(), utf8(filters), classes, numbers, wanted), wanted);
   }
 
-  /** Closes it. May be repeated. */
   @Override
   public synchronized void close() {
     long closing = handle;

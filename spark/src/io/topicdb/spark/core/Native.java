@@ -58,6 +58,12 @@ final class Native {
    */
   static native long next(long scan, int rowsMax, long bytesMax, int wanted, long[] found);
 
+  /**
+   * Returns a handle as {@link #next} does, for messages whose columns Java has: see {@link
+   * GivenBatch}.
+   */
+  static native long lend(int rows, long[] addresses, int wanted, long[] found);
+
   static native void release(long batch);
 
   static native void endScan(long scan);

@@ -2,37 +2,27 @@ package io.topicdb.spark.core;
 
 import java.nio.charset.StandardCharsets;
 
-/**
- * Stages the messages of one attempt of one task, in files beside the shards. Whoever opens it owns
- * it and closes it: unless {@link #finish} succeeded, that removes the files. Thread-safe: one call
- * at a time.
- */
-public final class StagedWriter implements AutoCloseable {
+/** Stages in files beside the shards. {@link Directory#open} makes it. */
+final class StagedWriter implements Staging.TaskWriter {
   private long handle;
 
   /** Begins an attempt. Throws TopicDbException. */
-  public StagedWriter(String path, String job, boolean dropsMalformed) {
-    handle = Native.stage(Jobs.utf8(path), Jobs.utf8(job), dropsMalformed);
+  StagedWriter(String path, String job, boolean dropsMalformed) {
+    handle = Native.stage(Directory.utf8(path), Directory.utf8(job), dropsMalformed);
   }
 
-  /**
-   * Stages rows, which are copied. Throws TopicDbException, which names the row, and has staged
-   * none of them then.
-   *
-   * @param addresses as {@link Native#append} wants them
-   */
+  @Override
   public synchronized void append(int rows, long[] addresses) {
     Native.append(open(), rows, addresses);
   }
 
-  /** Makes everything durable, and returns what was staged. */
+  @Override
   public synchronized Staged finish() {
     long[] counts = new long[3];
     String file = new String(Native.finish(open(), counts), StandardCharsets.UTF_8);
     return new Staged(file, counts[0], counts[1], counts[2]);
   }
 
-  /** Closes it. May be repeated. */
   @Override
   public synchronized void close() {
     long closing = handle;

@@ -6,11 +6,11 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Reads JSON: objects become maps, arrays lists, whole numbers Long and others Double, and null is
+ * Reads and writes JSON: objects become maps, arrays lists, whole numbers Long and others Double, and null is
  * null. The connector reads so little JSON that a library would not pay. Not thread-safe; one
  * object reads one text.
  */
-final class Json {
+public final class Json {
   /** Deeper texts are refused: they would overflow the stack. */
   private static final int DEPTH_MAX = 100;
 
@@ -23,7 +23,7 @@ final class Json {
   }
 
   /** Returns the value of a text. Throws IllegalArgumentException if it is no JSON. */
-  static Object parse(String text) {
+  public static Object parse(String text) {
     Json json = new Json(text);
     Object value = json.value();
     json.skipSpace();
@@ -31,6 +31,22 @@ final class Json {
       throw json.fault();
     }
     return value;
+  }
+
+  /** Adds a text in quotes. */
+  public static void quote(String text, StringBuilder json) {
+    json.append('"');
+    for (int i = 0; i < text.length(); i++) {
+      char c = text.charAt(i);
+      if (c == '"' || c == '\\') {
+        json.append('\\').append(c);
+      } else if (c < ' ' || Character.isSurrogate(c)) {
+        json.append(String.format("\\u%04x", (int) c));
+      } else {
+        json.append(c);
+      }
+    }
+    json.append('"');
   }
 
   private Object value() {

@@ -94,7 +94,7 @@ final class OptionTable {
     return values;
   }
 
-  /** Throws IllegalArgumentException unless the options name a directory, and nothing else. */
+  /** Throws IllegalArgumentException unless the options name a directory or servers, and no more. */
   private static void checkPlace(Set<String> given) {
     if (given.contains("path") && given.contains("remote")) {
       throw new IllegalArgumentException(
@@ -102,14 +102,13 @@ final class OptionTable {
               + " it");
     }
     if (given.contains("remote")) {
-      throw new IllegalArgumentException(
-          "option remote: format('topicdb-native') reads directories; format('topicdb') reads from"
-              + " servers, too");
+      return;
     }
     if (!given.contains("path")) {
       throw new IllegalArgumentException(
           "option path is missing: give the directory of the database, as in"
-              + " spark.read.format('topicdb-native').load('/data/fleet.db')");
+              + " spark.read.format('topicdb-native').load('/data/fleet.db'), or its servers with"
+              + " remote");
     }
     for (String name : OF_REMOTE) {
       if (given.contains(name)) {

@@ -7,7 +7,8 @@ import java.util.Map;
 /**
  * The options of a batch read. Immutable; goes from the driver to the tasks.
  *
- * @param path the directory of the database
+ * @param path the directory of the database, or null
+ * @param servers those that offer it instead, or null
  * @param filters null stands for every topic
  * @param start µs since 1970, or null
  * @param end µs since 1970, or null
@@ -18,6 +19,7 @@ import java.util.Map;
  */
 public record Options(
     String path,
+    Servers servers,
     List<String> filters,
     Long start,
     Long end,
@@ -43,6 +45,7 @@ public record Options(
     }
     return new Options(
         (String) values.get("path"),
+        values.containsKey("remote") ? Servers.of(values) : null,
         (List<String>) values.get("topicFilter"),
         (Long) values.get("startingTimestamp"),
         (Long) values.get("endingTimestamp"),
@@ -51,6 +54,11 @@ public record Options(
         (Long) values.getOrDefault("minPartitions", 1L),
         (Boolean) values.getOrDefault("failOnDataLoss", true),
         (Boolean) values.getOrDefault("pushdown", true));
+  }
+
+  /** Returns the name of the database for messages: its directory, or its servers. */
+  public String place() {
+    return servers == null ? path : servers.toString();
   }
 
   /** Returns the topics and times that the options ask for. */

@@ -1,7 +1,7 @@
 package io.topicdb.spark.write;
 
-import io.topicdb.spark.core.Jobs;
 import io.topicdb.spark.select.WriteOptions;
+import java.util.List;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
@@ -36,6 +36,6 @@ final class BatchJob implements BatchWrite {
 
   @Override
   public void abort(WriterCommitMessage[] messages) {
-    Jobs.abort(options.path(), job);
+    Commits.abort(List.of(job), options);
   }
 }

@@ -1,7 +1,8 @@
 package io.topicdb.spark.write;
 
-import io.topicdb.spark.core.Jobs;
 import io.topicdb.spark.core.Staged;
+import io.topicdb.spark.core.Staging;
+import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.WriteOptions;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -40,19 +41,34 @@ final class Commits {
     }
     List<Staged> staged = done.stream().map(TaskDone::staged).toList();
     long timeout = options.commitTimeoutSeconds();
-    long[] pending =
-        Jobs.commit(options.path(), done.get(0).job(), staged, sequence, number, timeout);
-    long malformed = staged.stream().mapToLong(Staged::malformed).sum();
+    long[] pending;
+    try (Staging staging = Stagings.open(options)) {
+      pending = staging.commit(done.get(0).job(), staged, sequence, number, timeout);
+    }
+    long malformed = Staging.malformedOf(staged);
     if (malformed > 0) {
       LOGGER.log(
           System.Logger.Level.WARNING,
-          options.path() + ": " + malformed + " malformed messages were left out");
+          options.place() + ": " + malformed + " malformed messages were left out");
     }
     if (pending.length > 0) {
       LOGGER.log(
           System.Logger.Level.WARNING,
-          options.path() + ": committed, but shards " + Arrays.toString(pending)
+          options.place() + ": committed, but shards " + Arrays.toString(pending)
               + " are open elsewhere and were not served within " + timeout + " s");
+    }
+  }
+
+  /** Removes what jobs have staged. If the server has gone, its next start does that. */
+  static void abort(List<String> jobs, WriteOptions options) {
+    try (Staging staging = Stagings.open(options)) {
+      jobs.forEach(staging::abort);
+    } catch (TopicDbException error) {
+      if (!error.name().equals("UnavailableError")) {
+        throw error;
+      }
+      LOGGER.log(
+          System.Logger.Level.WARNING, "what was staged stays for some hours: " + error.text());
     }
   }
 }

@@ -1,5 +1,6 @@
 package io.topicdb.spark.write;
 
+import io.topicdb.spark.core.Staging;
 import io.topicdb.spark.select.WriteOptions;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
@@ -37,11 +38,15 @@ public final class JobWriteBuilder implements WriteBuilder, SupportsTruncate {
 
   @Override
   public Write build() {
-    RowColumns columns = RowColumns.of(schema, options.path());
+    RowColumns columns;
+    try (Staging staging = Stagings.open(options)) {
+      columns = RowColumns.of(schema, staging, options.place());
+      staging.check();
+    }
     return new Write() {
       @Override
       public String description() {
-        return "topicdb-native " + options.path();
+        return "topicdb-native " + options.place();
       }
 
       @Override

@@ -1,6 +1,6 @@
 package io.topicdb.spark.write;
 
-import io.topicdb.spark.core.Jobs;
+import io.topicdb.spark.core.Staging;
 import io.topicdb.spark.core.TopicDbException;
 import java.io.Serializable;
 import java.util.Arrays;
@@ -31,14 +31,14 @@ record RowColumns(
           KEY, List.of(STRING, "binary"));
 
   /**
-   * Checks the columns of rows for the database at this path, as topicdb.spark.columns does, and in
+   * Checks the columns of rows for a database, as topicdb.spark.columns does, and in
    * its words.
    *
    * @throws IllegalArgumentException names the column, the type that it should have and the one that
    *     it has
    * @throws TopicDbException there is no database, or it has no keys
    */
-  static RowColumns of(StructType schema, String path) {
+  static RowColumns of(StructType schema, Staging staging, String place) {
     Map<String, String> types = new HashMap<>();
     Map<String, Integer> places = new HashMap<>();
     for (int i = 0; i < schema.length(); i++) {
@@ -62,7 +62,7 @@ record RowColumns(
                 + "' is unknown: expected topic, timestamp, value and key; select them");
       }
     }
-    checkKey(types, path);
+    checkKey(types, staging, place);
     return new RowColumns(
         places.get("topic"),
         places.getOrDefault("timestamp", ABSENT),
@@ -72,8 +72,8 @@ record RowColumns(
         STRING.equals(types.get(KEY)));
   }
 
-  private static void checkKey(Map<String, String> types, String path) {
-    boolean hasKeys = Jobs.shardsByKey(path);
+  private static void checkKey(Map<String, String> types, Staging staging, String place) {
+    boolean hasKeys = staging.shardsByKey();
     if (!types.containsKey(KEY)) {
       return;
     }
@@ -81,7 +81,7 @@ record RowColumns(
     if (!hasKeys) {
       throw new TopicDbException(
           "SchemaError",
-          "column 'key': " + path + " is sharded by topic, and its messages have no keys: leave the"
+          "column 'key': " + place + " is sharded by topic, and its messages have no keys: leave the"
               + " column out, or write to a database that was created with shard_by='key'");
     }
   }

@@ -1,6 +1,6 @@
 package io.topicdb.spark.write;
 
-import io.topicdb.spark.core.StagedWriter;
+import io.topicdb.spark.core.Staging;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.WriteOptions;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -16,7 +16,8 @@ final class StagingWriter implements DataWriter<InternalRow> {
   private final RowColumns columns;
   private final String job;
   private final int partition;
-  private final StagedWriter writer;
+  private final Staging staging;
+  private final Staging.TaskWriter writer;
   private final RowBuffer rows;
   private long seen;
   private long leftOut;
@@ -26,7 +27,13 @@ final class StagingWriter implements DataWriter<InternalRow> {
     this.columns = columns;
     this.job = job;
     this.partition = partition;
-    writer = new StagedWriter(options.path(), job, options.dropsMalformed());
+    staging = Stagings.open(options);
+    try {
+      writer = staging.open(job, options.dropsMalformed());
+    } catch (RuntimeException | Error error) {
+      staging.close();
+      throw error;
+    }
     rows = new RowBuffer(columns);
   }
 
@@ -54,9 +61,7 @@ final class StagingWriter implements DataWriter<InternalRow> {
 
   @Override
   public void close() {
-    try {
-      writer.close();
-    } finally {
+    try (staging; writer) {
       rows.close();
     }
   }

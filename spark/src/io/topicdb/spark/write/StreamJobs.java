@@ -1,6 +1,5 @@
 package io.topicdb.spark.write;
 
-import io.topicdb.spark.core.Jobs;
 import io.topicdb.spark.select.WriteOptions;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
@@ -43,9 +42,6 @@ final class StreamJobs implements StreamingWrite {
 
   @Override
   public void abort(long batchId, WriterCommitMessage[] messages) {
-    Commits.of(messages).stream()
-        .map(TaskDone::job)
-        .distinct()
-        .forEach(job -> Jobs.abort(options.path(), job));
+    Commits.abort(Commits.of(messages).stream().map(TaskDone::job).distinct().toList(), options);
   }
 }

@@ -1,0 +1,166 @@
+package io.topicdb.spark.remote;
+
+import io.topicdb.spark.core.MessageScan;
+import io.topicdb.spark.core.MessageSource;
+import io.topicdb.spark.core.Slab;
+import io.topicdb.spark.core.Slice;
+import io.topicdb.spark.core.TopicDbException;
+import io.topicdb.spark.select.Servers;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Consumer;
+
+/** A database at a server. */
+public final class RemoteSource implements MessageSource {
+  private static final String UNAVAILABLE = "UnavailableError";
+
+  private final Connection connection;
+
+  private RemoteSource(Connection connection) {
+    this.connection = connection;
+  }
+
+  /**
+   * Opens the database on the driver, at the first server that answers. A server that reads what
+   * another process writes shows what is there now.
+   *
+   * @throws TopicDbException UnavailableError, which names all servers, if none answers
+   */
+  public static RemoteSource openToPlan(Servers servers) {
+    return first(servers, servers.addresses(), source -> source.connection.call("refresh"));
+  }
+
+  /**
+   * Opens the database for a task. It takes any server that has what is wanted, so that the tasks
+   * use all of them.
+   *
+   * @param filters of the read; null stands for every topic
+   * @throws TopicDbException as {@link #openToPlan} does; ValueError if a server has another
+   *     database; StorageError if the shard does not reach so far anywhere
+   */
+  public static RemoteSource openToRead(
+      Servers servers, String database, List<String> filters, int shard, long until) {
+    List<String> addresses = new ArrayList<>(servers.addresses());
+    Collections.shuffle(addresses);
+    return first(
+        servers, addresses, source -> source.check(database, filters, shard, until));
+  }
+
+  private static RemoteSource first(
+      Servers servers, List<String> addresses, Consumer<RemoteSource> check) {
+    TopicDbException behind = null;
+    List<String> reasons = new ArrayList<>();
+    for (String address : addresses) {
+      RemoteSource source = null;
+      try {
+        source = new RemoteSource(new Connection(address, servers));
+        check.accept(source);
+        return source;
+      } catch (TopicDbException error) {
+        if (source != null) {
+          source.close();
+        }
+        if (error.name().equals(UNAVAILABLE)) {
+          reasons.add(error.text());
+        } else if (error.name().equals("StorageError")) {
+          behind = error; // like one that does not answer
+        } else {
+          throw error;
+        }
+      }
+    }
+    if (behind != null) {
+      throw behind;
+    }
+    throw new TopicDbException(
+        UNAVAILABLE, "no server of " + servers + " answers: " + String.join("; ", reasons));
+  }
+
+  private void check(String database, List<String> filters, int shard, long until) {
+    Extent extent = extent(filters);
+    if (!extent.database().equals(database)) {
+      throw new TopicDbException(
+          "ValueError",
+          "option remote: " + connection.address() + " has another database than the query was"
+              + " planned with: all servers of the list must offer the same one");
+    }
+    if (extent.reaches(shard, until)) {
+      return;
+    }
+    connection.call("refresh"); // a replica that reads what another process writes
+    if (!extent(filters).reaches(shard, until)) {
+      throw new TopicDbException(
+          "StorageError",
+          "shard " + shard + " of " + connection.address() + " ends before commit " + until
+              + ", which the query has planned to read: was the database replaced, or restored"
+              + " from a copy?");
+    }
+  }
+
+  /**
+   * How far a database reaches at a moment.
+   *
+   * @param database its id
+   * @param serials the last one of each shard
+   */
+  private record Extent(String database, Map<?, ?> serials, Set<Slab> slabs) {
+    boolean reaches(int shard, long until) {
+      Object last = serials.get((long) shard);
+      return last != null && (Long) last >= until;
+    }
+  }
+
+  private Extent extent(List<String> filters) {
+    List<?> fields = (List<?>) connection.call("extent", filters);
+    return connection.told(
+        () -> {
+          Set<Slab> slabs = new HashSet<>();
+          for (Object one : (List<?>) fields.get(2)) {
+            List<?> slab = (List<?>) one;
+            slabs.add(
+                new Slab(
+                    Math.toIntExact((Long) slab.get(0)),
+                    (String) slab.get(1),
+                    Math.toIntExact((Long) slab.get(2))));
+          }
+          return new Extent((String) fields.get(0), (Map<?, ?>) fields.get(1), slabs);
+        });
+  }
+
+  /** Returns the id of the database, which all its replicas have. */
+  public String database(List<String> filters) {
+    return extent(filters).database();
+  }
+
+  @Override
+  public Set<Slab> slabs(List<String> filters) {
+    return extent(filters).slabs();
+  }
+
+  @Override
+  public List<Slice> slices(
+      List<String> filters,
+      Long start,
+      Long end,
+      Map<Integer, Long> after,
+      Map<Integer, Long> until,
+      long bytesMax) {
+    Object found = connection.call("slices", filters, start, end, after, until, bytesMax);
+    return connection.told(
+        () -> ((List<?>) found).stream().map(one -> Wire.sliceOf((List<?>) one)).toList());
+  }
+
+  @Override
+  public MessageScan scan(List<String> filters, List<Slice> slices, int wanted) {
+    return new RemoteScan(connection, filters, slices, wanted);
+  }
+
+  @Override
+  public void close() {
+    connection.close();
+  }
+}
