@@ -2,19 +2,25 @@ package io.topicdb.spark;
 
 import io.topicdb.spark.core.Batch;
 import io.topicdb.spark.core.Database;
+import io.topicdb.spark.core.Extent;
 import io.topicdb.spark.core.Slab;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.core.SliceScan;
 import io.topicdb.spark.core.TopicDbException;
+import io.topicdb.spark.select.Losses;
+import io.topicdb.spark.stream.CommitsPartition;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /**
- * Reads the slices of one task. Spark makes it in the task, calls it from the thread of the task,
+ * Reads the slices or commits of one task. Spark makes it in the task, calls it from the thread of the task,
  * and closes it there, also if the task fails or ends early. The batch that it gives lends memory
  * of the core until {@link #next} is called again.
  */
@@ -29,17 +35,25 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
   private int rowsLeft;
 
   SlicesReader(Query query, SlicesPartition partition) {
-    vectors = new MessageVectors(query, partition.shard());
+    this(query, partition.shard(), database -> scanOf(database, query, partition));
+  }
+
+  private SlicesReader(Query query, int shard, Function<Database, SliceScan> begin) {
+    vectors = new MessageVectors(query, shard);
     rowsLeft = query.limit();
-    String path = query.options().path();
-    database = Database.openShard(path, partition.shard());
+    database = Database.openShard(query.options().path(), shard);
     try {
-      List<Slice> slices = stored(query, partition);
-      scan = database.scan(query.selection().filters(), slices, wantedBy(query));
+      scan = begin.apply(database);
     } catch (RuntimeException | Error error) {
       database.close();
       throw error;
     }
+  }
+
+  /** Returns a reader of commits in their order. */
+  static SlicesReader ofCommits(Query query, CommitsPartition partition) {
+    return new SlicesReader(
+        query, partition.shard(), database -> scanOf(database, query, partition));
   }
 
   @Override
@@ -76,27 +90,41 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
     }
   }
 
-  /** Returns the slices whose slabs are still there, or names one that is not. */
-  private List<Slice> stored(Query query, SlicesPartition partition) {
+  /** Begins to read the slices whose slabs are still there. */
+  private static SliceScan scanOf(Database database, Query query, SlicesPartition partition) {
     Set<Slab> slabs = database.slabs();
-    TreeSet<Slab> missing = new TreeSet<>();
-    for (Slice slice : partition.slices()) {
-      if (!slabs.contains(slice.slab())) {
-        missing.add(slice.slab());
-      }
+    if (query.options().failsOnDataLoss()) {
+      checkStored(partition.slices().stream().map(Slice::slab), slabs, query);
     }
-    if (!missing.isEmpty() && query.options().failsOnDataLoss()) {
-      throw new TopicDbException("NotFoundError", describe(missing, query.options().path()));
-    }
-    return partition.slices().stream().filter(one -> slabs.contains(one.slab())).toList();
+    List<Slice> stored =
+        partition.slices().stream().filter(one -> slabs.contains(one.slab())).toList();
+    return database.scan(query.selection().filters(), stored, wantedBy(query));
   }
 
-  private static String describe(TreeSet<Slab> missing, String path) {
-    Slab first = missing.first();
-    String more = missing.size() > 1 ? ", and " + (missing.size() - 1) + " more" : "";
-    return "generation " + first.generation() + " of class '" + first.retentionClass()
-        + "' of shard " + first.shard() + " of " + path + more
-        + " was dropped before it was read; failOnDataLoss=false goes on without it";
+  private static SliceScan scanOf(Database database, Query query, CommitsPartition partition) {
+    Extent extent = database.extent();
+    int shard = partition.shard();
+    if (extent.serials().getOrDefault(shard, 0L) < partition.until()) {
+      throw new TopicDbException(
+          "StorageError",
+          "shard " + shard + " of " + query.options().path() + " ends before commit "
+              + partition.until() + ", which the query has planned to read: was the database"
+              + " replaced, or restored from a copy?");
+    }
+    if (query.options().failsOnDataLoss()) {
+      checkStored(partition.slabs().stream(), extent.slabs(), query);
+    }
+    return database.tail(
+        query.selection().filters(),
+        Map.of(shard, partition.after()),
+        Map.of(shard, partition.until()),
+        wantedBy(query));
+  }
+
+  private static void checkStored(Stream<Slab> wanted, Set<Slab> stored, Query query) {
+    Losses.check(
+        wanted.filter(slab -> !stored.contains(slab)).collect(Collectors.toSet()),
+        query.options().path());
   }
 
   private static int wantedBy(Query query) {

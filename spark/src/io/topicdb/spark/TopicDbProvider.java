@@ -13,10 +13,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * format, by the name in META-INF/services.
  */
 public final class TopicDbProvider implements TableProvider, DataSourceRegister {
-  /**
-   * The name {@code topicdb} belongs to the source in Python as long as that does more:
-   * streams of reads.
-   */
+  /** The name {@code topicdb} belongs to the source in Python as long as that does more: servers. */
   static final String NAME = "topicdb-native";
 
   @Override

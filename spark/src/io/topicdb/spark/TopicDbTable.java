@@ -1,6 +1,5 @@
 package io.topicdb.spark;
 
-import io.topicdb.spark.select.Options;
 import io.topicdb.spark.select.WriteOptions;
 import io.topicdb.spark.write.JobWriteBuilder;
 import java.util.Map;
@@ -20,6 +19,7 @@ final class TopicDbTable implements SupportsRead, SupportsWrite {
   private static final Set<TableCapability> CAPABILITIES =
       Set.of(
           TableCapability.BATCH_READ,
+          TableCapability.MICRO_BATCH_READ,
           TableCapability.BATCH_WRITE,
           TableCapability.STREAMING_WRITE,
           TableCapability.TRUNCATE, // so that it can say itself that it does not overwrite
@@ -58,7 +58,7 @@ final class TopicDbTable implements SupportsRead, SupportsWrite {
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap more) {
     Columns.check(given, columns);
-    return new TopicDbScanBuilder(Options.ofBatch(with(more)), columns);
+    return new TopicDbScanBuilder(with(more), columns);
   }
 
   @Override

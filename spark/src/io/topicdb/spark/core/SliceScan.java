@@ -3,9 +3,9 @@ package io.topicdb.spark.core;
 import java.util.Arrays;
 
 /**
- * A read of slices that is under way. {@link Database#scan} makes it, and the caller closes it
- * before the database. It lends the memory of one batch at a time: the next call takes it back.
- * Thread-safe: one call at a time.
+ * A read of slices or commits that is under way. {@link Database#scan} and {@link Database#tail}
+ * make it, and the caller closes it before the database. It lends the memory of one batch at a
+ * time: the next call takes it back. Thread-safe: one call at a time.
  */
 public final class SliceScan implements AutoCloseable {
   /** The values are wanted as readers see them: payloads. */
