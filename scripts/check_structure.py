@@ -95,6 +95,7 @@ SUFFIXES = {".cc", ".h", ".java", ".py", ".pyi"}
 JAVA = ROOT / "spark" / "src"
 JAVA_PACKAGES = [
     "io.topicdb.spark.core",
+    "io.topicdb.spark.functions",
     "io.topicdb.spark.select",
     "io.topicdb.spark.stream",
     "io.topicdb.spark.write",
