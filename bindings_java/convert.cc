@@ -85,6 +85,16 @@ std::vector<Filter> FiltersOf(JNIEnv* env, jobjectArray texts) {
   return filters;
 }
 
+std::map<std::uint32_t, Serial> SerialsOf(JNIEnv* env, jlongArray pairs) {
+  std::map<std::uint32_t, Serial> serials;
+  const std::vector<jlong> numbers = NumbersOf(env, pairs);
+  for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) {
+    serials[static_cast<std::uint32_t>(numbers[i])] =
+        Serial{static_cast<std::uint64_t>(numbers[i + 1])};
+  }
+  return serials;
+}
+
 std::optional<std::int64_t> OptionalOf(jlong number) {
   return number == kAbsent ? std::nullopt : std::optional<std::int64_t>(number);
 }

@@ -6,12 +6,14 @@
 
 #include <bit>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "topicdb/topic.h"
+#include "topicdb/types/numbers.h"
 
 namespace topicdb::java {
 
@@ -44,6 +46,9 @@ jobjectArray PairOf(JNIEnv* env, jobject first, jobject second);
 // Returns the filters of these texts, and for null the filter of every topic. Throws Failure with
 // kTopic for one that is none.
 std::vector<Filter> FiltersOf(JNIEnv* env, jobjectArray texts);
+
+// Returns the serials of an array with shards and serials by turns.
+std::map<std::uint32_t, Serial> SerialsOf(JNIEnv* env, jlongArray pairs);
 
 std::optional<std::int64_t> OptionalOf(jlong number);
 jlong NumberOf(std::optional<std::int64_t> number);

@@ -1,5 +1,4 @@
 // Databases: opening one, and planning what tasks read.
-#include <map>
 #include <memory>
 
 #include "convert.h"
@@ -10,19 +9,6 @@
 namespace topicdb::java {
 
 namespace {
-
-using Serials = std::map<std::uint32_t, Serial>;
-
-// Returns the serials of an array with shards and serials by turns.
-Serials SerialsOf(JNIEnv* env, jlongArray pairs) {
-  Serials serials;
-  const std::vector<jlong> numbers = NumbersOf(env, pairs);
-  for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) {
-    serials[static_cast<std::uint32_t>(numbers[i])] =
-        Serial{static_cast<std::uint64_t>(numbers[i + 1])};
-  }
-  return serials;
-}
 
 jobjectArray SlicesOf(JNIEnv* env, const std::vector<Slice>& slices) {
   std::vector<std::string_view> classes;
@@ -80,6 +66,7 @@ TOPICDB_NATIVE(jobjectArray, slabs)(JNIEnv* env, jclass, jlong database) {
       classes.emplace_back(slab.retention_class);
       numbers.push_back(slab.id.shard);
       numbers.push_back(slab.id.generation.value());
+      numbers.push_back(static_cast<jlong>(slab.read_only));
     }
     return PairOf(env, ArrayOf(env, classes), ArrayOf(env, numbers));
   });

@@ -1,14 +1,17 @@
-// Scans of slices: batches whose memory Java reads by address.
+// Scans of slices and of the commit log: batches whose memory Java reads by address.
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "convert.h"
 #include "guard.h"
+#include "interrupts.h"
 #include "native.h"
 #include "topicdb/arrow.h"
 #include "topicdb/database.h"
 #include "topicdb/envelope.h"
 #include "topicdb/scan.h"
+#include "topicdb/tail.h"
 
 namespace topicdb::java {
 
@@ -74,6 +77,44 @@ jlong Lend(JNIEnv* env, std::shared_ptr<const Batch> batch, jint wanted, jlongAr
   CheckJava(env);
   return HandleOf(lent.release());
 }
+// A read that is under way. Java owns it by its handle.
+class Reading {
+ public:
+  Reading() = default;
+  virtual ~Reading() = default;
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  // Returns the next batch, or null at the end.
+  virtual Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
+                                                    const InterruptCheck& interrupted) = 0;
+};
+
+class ReadingSlices : public Reading {
+ public:
+  explicit ReadingSlices(std::unique_ptr<Scan> scan) : scan_(std::move(scan)) {}
+
+  Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
+                                            const InterruptCheck& interrupted) override {
+    return scan_->Next(limits, interrupted);
+  }
+
+ private:
+  const std::unique_ptr<Scan> scan_;
+};
+
+class ReadingCommits : public Reading {
+ public:
+  explicit ReadingCommits(std::unique_ptr<Tail> tail) : tail_(std::move(tail)) {}
+
+  Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
+                                            const InterruptCheck& interrupted) override {
+    return tail_->Next(limits, std::nullopt, interrupted);
+  }
+
+ private:
+  const std::unique_ptr<Tail> tail_;
+};
 
 std::vector<Slice> SlicesOf(JNIEnv* env, jobjectArray classes, jlongArray numbers) {
   std::vector<std::string> texts = TextsOf(env, classes);
@@ -118,17 +159,6 @@ std::shared_ptr<const Batch> BatchOf(std::size_t rows, const std::vector<jlong>&
   return batch;
 }
 
-// Returns a check that asks Java whether the task shall end. The core calls it from the thread that
-// reads, which is the one of `env`.
-InterruptCheck InterruptsOf(JNIEnv* env, jclass native) {
-  jmethodID ask = env->GetStaticMethodID(native, "isInterrupted", "()Z");
-  CheckJava(env);
-  return [env, native, ask] {
-    const bool is_interrupted = env->CallStaticBooleanMethod(native, ask) != 0;
-    return is_interrupted || env->ExceptionCheck() != 0;
-  };
-}
-
 }  // namespace
 
 }  // namespace topicdb::java
@@ -141,9 +171,20 @@ TOPICDB_NATIVE(jlong, newScan)
  jlongArray numbers, jint wanted) {
   return Guarded(env, [&] {
     const std::vector<Slice> slices = SlicesOf(env, classes, numbers);
-    return HandleOf(Unwrap(ObjectOf<Database>(database).NewScan(FiltersOf(env, filters), slices,
-                                                                NeedsValues(wanted)))
-                        .release());
+    std::unique_ptr<Reading> reading =
+        std::make_unique<ReadingSlices>(Unwrap(ObjectOf<Database>(database).NewScan(
+            FiltersOf(env, filters), slices, NeedsValues(wanted))));
+    return HandleOf(reading.release());
+  });
+}
+
+TOPICDB_NATIVE(jlong, newTail)
+(JNIEnv* env, jclass, jlong database, jobjectArray filters, jlongArray after, jlongArray until) {
+  return Guarded(env, [&] {
+    const TailOptions options{SerialsOf(env, after), SerialsOf(env, until), {}};
+    std::unique_ptr<Reading> reading = std::make_unique<ReadingCommits>(
+        Unwrap(ObjectOf<Database>(database).NewTail(FiltersOf(env, filters), options)));
+    return HandleOf(reading.release());
   });
 }
 
@@ -154,7 +195,7 @@ TOPICDB_NATIVE(jlong, next)
     const PageLimits limits{static_cast<std::size_t>(rows_max), static_cast<std::size_t>(bytes_max),
                             (wanted & kSerials) != 0};
     std::shared_ptr<const Batch> batch =
-        Unwrap(ObjectOf<Scan>(scan).Next(limits, InterruptsOf(env, native)));
+        Unwrap(ObjectOf<Reading>(scan).Next(limits, InterruptsOf(env, native)));
     if (batch == nullptr) return 0;
     return Lend(env, std::move(batch), wanted, found);
   });
@@ -173,5 +214,5 @@ TOPICDB_NATIVE(void, release)(JNIEnv* env, jclass, jlong batch) {
 }
 
 TOPICDB_NATIVE(void, endScan)(JNIEnv* env, jclass, jlong scan) {
-  Guarded(env, [&] { const std::unique_ptr<Scan> ended(&ObjectOf<Scan>(scan)); });
+  Guarded(env, [&] { const std::unique_ptr<Reading> ended(&ObjectOf<Reading>(scan)); });
 }

@@ -95,9 +95,12 @@ SUFFIXES = {".cc", ".h", ".java", ".py", ".pyi"}
 JAVA = ROOT / "spark" / "src"
 JAVA_PACKAGES = [
     "io.topicdb.spark.core",
+    "io.topicdb.spark.functions",
     "io.topicdb.spark.select",
     "io.topicdb.spark.remote",
     "io.topicdb.spark.grpc",
+    "io.topicdb.spark.stream",
+    "io.topicdb.spark.vectors",
     "io.topicdb.spark.write",
     "io.topicdb.spark",
 ]

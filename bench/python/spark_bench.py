@@ -28,6 +28,7 @@ from spark_functions import functions
 from spark_measure import BRIEF, session
 from spark_micro import micro_batches
 from spark_native import native_reads
+from spark_native_stream import native_streams
 from spark_report import Report
 from spark_rows import Bench, batch_write, full_read, planning, selective_reads, stream_read
 from spark_scaling import measure_child, scaling
@@ -43,6 +44,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "7": planning,
     "8": scaling,
     "9": native_reads,
+    "10": native_streams,
 }
 NORMAL = {"rows": 5_000_000, "rounds": ROUNDS, "slabs": 1_000, "micro_rows": 100_000}
 SMALL = {"rows": 20_000, "rounds": 1, "slabs": 20, "micro_rows": 1_000}

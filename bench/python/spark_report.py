@@ -9,7 +9,7 @@ from measure import Timing
 
 OURS, PARQUET = "TopicDB", "Parquet"
 HEAD = ("", "what", "TopicDB", "Parquet", "ratio", "CPU s/M", "Parquet", "ratio", "target", "met")
-WIDTHS = (1, 42, 16, 16, 6, 8, 8, 6, 24, 3)
+WIDTHS = (2, 42, 16, 16, 6, 8, 8, 6, 24, 3)
 
 
 @dataclass(frozen=True)

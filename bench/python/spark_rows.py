@@ -139,15 +139,17 @@ def stream_read(bench: Bench) -> None:
 
     for order in ORDERS.values():
         found.clear()
-        _stream_once(bench, order, lambda writer: writer.foreachBatch(add))
+        stream_once(bench, lambda writer: writer.foreachBatch(add), commitOrder=order)
         streamed = digest_text(sum(part[0] for part in found), sum(part[1] for part in found))
         bench.report.same(f"6 commitOrder={order}", digest(bench.read_parquet()), streamed)
     alone_s: dict[str, list[float]] = {what: [] for what in ORDERS}
 
     def side(what: str) -> Side:
         def run() -> None:
-            took_s = _stream_once(bench, ORDERS[what], lambda writer: writer.format("noop"))
-            alone_s[what].append(took_s)
+            took = stream_once(
+                bench, lambda writer: writer.format("noop"), commitOrder=ORDERS[what]
+            )
+            alone_s[what].append(batch_seconds(took))
 
         return lambda: measured(run)
 
@@ -162,15 +164,22 @@ def stream_read(bench: Bench) -> None:
         bench.report.add(Line("6", "of it addBatch alone", ours, theirs, read.wall / alone))
 
 
-def _stream_once(bench: Bench, order: str, prepare: Callable[[Any], Any]) -> float:
-    """Runs a query over the whole database; returns the seconds of its micro-batches alone."""
+def stream_once(
+    bench: Bench,
+    prepare: Callable[[Any], Any],
+    source: str = "topicdb",
+    path: Path | None = None,
+    **given: object,
+) -> list[dict[str, int]]:
+    """Runs a query over a whole database by a format, with options.
+
+    Returns the ms that each micro-batch took, by what they were for.
+    """
     checkpoint = bench.directory / "checkpoint"
     shutil.rmtree(checkpoint, ignore_errors=True)
+    options: dict[str, Any] = {"startingOffsets": "earliest", **given}
     frame = (
-        bench.spark.readStream.format("topicdb")
-        .option("startingOffsets", "earliest")
-        .option("commitOrder", order)
-        .load(str(bench.database))
+        bench.spark.readStream.format(source).options(**options).load(str(path or bench.database))
     )
     query = (
         prepare(frame.writeStream)
@@ -179,8 +188,12 @@ def _stream_once(bench: Bench, order: str, prepare: Callable[[Any], Any]) -> flo
         .start()
     )
     query.awaitTermination()
-    progress = (p for p in query.recentProgress if p.numInputRows)
-    return float(sum(p.durationMs["addBatch"] for p in progress)) / 1e3
+    return [p.durationMs for p in query.recentProgress if p.numInputRows]
+
+
+def batch_seconds(took: list[dict[str, int]]) -> float:
+    """Returns the seconds of micro-batches alone, without what Spark does around them."""
+    return float(sum(ms["addBatch"] for ms in took)) / 1e3
 
 
 def planning(bench: Bench) -> None:

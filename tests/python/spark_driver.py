@@ -2,7 +2,8 @@
 
 ``spark_driver.py MASTER copy SOURCE TARGET CHECKPOINT STOP`` copies a database into another by
 streaming queries. It starts a query again whenever one ends or fails, until the file STOP exists
-and a query that began after that has succeeded.
+and a query that began after that has succeeded. Each query has the source and the sink in Python or
+in Java.
 
 ``spark_driver.py MASTER save TARGET ROWS TASKS ATTEMPTS`` writes rows in one job. Some tasks fail
 at their first attempt; where Spark speculates, one task stalls instead. Each attempt leaves a file
@@ -27,9 +28,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from spark_settings import PATIENCE, be_patient
 
+import topicdb
+import topicdb.spark
 from topicdb.spark import register
 
 STALLS_SECONDS = 240  # longer than Spark takes to begin another attempt
+
+
+def jars() -> str:
+    """Returns the path of the connector in Java, or an empty text if the package has none."""
+    try:
+        return topicdb.spark.jar()
+    except topicdb.NotFoundError:
+        return ""
 
 
 def session(master: str) -> SparkSession:
@@ -40,6 +51,7 @@ def session(master: str) -> SparkSession:
     spark = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
+        .config("spark.jars", jars())  # writes of the executors need it
         # The jobs are short: to compile more would cost more than it gains.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -66,16 +78,18 @@ def session(master: str) -> SparkSession:
 
 
 def copy(spark: SparkSession, source: str, target: str, checkpoint: str, stop: str) -> None:
+    formats = ["topicdb", "topicdb-native"] if jars() else ["topicdb"]
     while True:
         last = Path(stop).exists()
         try:
             query = (
-                spark.readStream.format("topicdb")
+                spark.readStream.format(random.choice(formats))
                 .options(startingOffsets="earliest", maxMessagesPerTrigger="1500")
-                # The contents of a micro-batch do not depend on this, also when a query repeats it.
+                # The contents of a micro-batch do not depend on these choices, also when a query
+                # repeats it.
                 .option("commitOrder", random.choice(["true", "false"]))
                 .load(source)
-                .writeStream.format("topicdb")
+                .writeStream.format(random.choice(formats))
                 .option("checkpointLocation", checkpoint)
                 .trigger(availableNow=True)
                 .start(target)

@@ -31,7 +31,8 @@ def register(spark: SparkSession) -> None:
     ``spark.sql.python.filterPushdown.enabled``, which other Python data sources may use, too.
 
     If the package has the connector in Java, the session also gets its JAR, and with it
-    ``format("topicdb-native")``: the same batch reads, some times as fast.
+    ``format("topicdb-native")``: the same reads and writes of directories, some times as fast. Use
+    that where you can. ``format("topicdb")`` also reads from servers, and needs no JAR.
 
     Arguments:
         spark: the session.

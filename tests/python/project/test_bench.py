@@ -288,7 +288,7 @@ def test_the_spark_bench_compares_cores_and_memory(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_the_spark_bench_compares_each_row(tmp_path: Path) -> None:
-    document = spark_bench(tmp_path, "1,2,3,4,5,6,7,9")
+    document = spark_bench(tmp_path, "1,2,3,4,5,6,7,9,10")
     whole = document["digests"]["1 full read"]
     assert whole.startswith("20000:")
     for what in (
@@ -299,6 +299,8 @@ def test_the_spark_bench_compares_each_row(tmp_path: Path) -> None:
         "6 commitOrder=false",
         "9 full read",
         "9 batch write",
+        "10 topicdb-native commitOrder=true",
+        "10 topicdb-native commitOrder=false",
     ):
         assert document["digests"][what] == whole
     assert document["digests"]["2 one host of 1,000"].startswith("20:")

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from spark_places import places
 from spark_settings import PATIENCE, be_patient
+from spark_streams import Streams
 
 import topicdb
 import topicdb.spark
@@ -63,6 +64,14 @@ def source(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]
         add_native(spark)
     for _ in places(place):
         yield "topicdb-native" if kind == "java" else "topicdb"
+
+
+@pytest.fixture
+def reader(spark: SparkSession, source: str) -> Iterator[Streams]:
+    """Makes readers of streams of the source."""
+    streams = Streams(spark, source)
+    yield streams
+    streams.close()
 
 
 @pytest.fixture(params=["topicdb", "topicdb-native"])

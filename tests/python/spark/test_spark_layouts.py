@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from spark_places import both, options_of
+from spark_streams import Streams, values_of
 
 import topicdb
 from topicdb.spark import register
 from topicdb.spark.batch import BatchReader
-from topicdb.spark.options import batch_options, stream_options
-from topicdb.spark.stream import StreamReader
+from topicdb.spark.options import batch_options
 
 NO_LOG = "has the layout 'skipstream', which keeps no commit log"
 
@@ -28,10 +28,6 @@ def mixed(path: str) -> list[tuple[str, int, bytes]]:
             db.rotate(layout=layout)  # type: ignore[arg-type]
         db.append([(f"m/{i}/cpu", i, b"3") for i in range(200)])
         return sorted((m.topic, m.timestamp, m.value) for m in db.scan("#"))
-
-
-def reader(path: str, **given: str) -> StreamReader:
-    return StreamReader(stream_options({**options_of(path), **given}))
 
 
 def read(reader: Any, partitions: Any) -> list[bytes]:
@@ -61,9 +57,10 @@ def test_the_native_source_has_all_of_them(spark: SparkSession, path: str, nativ
     assert sorted((row.topic, row.t, bytes(row.value)) for row in frame.collect()) == expected
 
 
-@both
 @pytest.mark.parametrize("order", ["true", "false"])
-def test_a_stream_reads_up_to_a_generation_without_a_log(path: str, order: str) -> None:
+def test_a_stream_reads_up_to_a_generation_without_a_log(
+    reader: Streams, path: str, order: str
+) -> None:
     source = reader(path, startingOffsets="earliest", commitOrder=order)
     other = reader(path, startingOffsets="earliest", topicFilter="other/#", commitOrder=order)
     begin = source.initialOffset()
@@ -75,18 +72,17 @@ def test_a_stream_reads_up_to_a_generation_without_a_log(path: str, order: str) 
         db.rotate(layout="columnar")
         db.append([("m/1/cpu", 1, b"after"), ("other/1", 1, b"other")])
         end = source.latestOffset(middle, ReadAllAvailable())
-        assert read(source, source.partitions(begin, middle)) == [b"before"] * 50
+        assert values_of(source, begin, middle) == [b"before"] * 50
         for start in (begin, middle):
             with pytest.raises(topicdb.SchemaError, match=NO_LOG):
                 source.partitions(start, end)
-        assert read(other, other.partitions(begin, end)) == [b"other"]
+        assert values_of(other, begin, end) == [b"other"]
         db.append([("m/1/cpu", 2, b"later")])
         latest = source.latestOffset(end, ReadAllAvailable())
-        assert read(source, source.partitions(end, latest)) == [b"later"], "behind it, it goes on"
+        assert values_of(source, end, latest) == [b"later"], "behind it, it goes on"
 
 
-@both
-def test_a_stream_needs_a_log_of_what_is_to_come(path: str) -> None:
+def test_a_stream_needs_a_log_of_what_is_to_come(reader: Streams, path: str) -> None:
     with topicdb.open(path) as db:
         db.set_retention({"m/#": topicdb.Retention(layout="skipstream"), "#": None})
         with pytest.raises(topicdb.SchemaError, match=NO_LOG):
@@ -94,7 +90,7 @@ def test_a_stream_needs_a_log_of_what_is_to_come(path: str) -> None:
         db.append([("a", 1, b"1"), ("m/1/cpu", 1, b"state")])
         source = reader(path, topicFilter="a", startingOffsets="earliest")
         end = source.latestOffset(source.initialOffset(), ReadAllAvailable())
-        assert read(source, source.partitions(source.initialOffset(), end)) == [b"1"]
+        assert values_of(source, source.initialOffset(), end) == [b"1"]
 
 
 def test_what_is_written_goes_by_the_generations(

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from spark_places import arguments_of, both, options_of
 from spark_queries import run_to_end
+from spark_streams import Streams
 
 import topicdb
 import topicdb.spark
@@ -208,9 +209,7 @@ def test_shards_and_serials_if_asked_for(
     assert {(r[0], bytes(r[1]), *r[2:]) for r in columns.collect()} == wanted
     last = max(serial for *_, serial in wanted)
     assert frame.where(f"serial = {last} AND topic LIKE 'm/%'").count() > 0
-    if source == "topicdb-native":
-        return  # it has no streams yet
-    stream = spark.readStream.format("topicdb").options(
+    stream = spark.readStream.format(source).options(
         **options_of(path), startingOffsets="earliest", includeMetadata="true"
     )
     writer = (
@@ -369,15 +368,17 @@ def test_a_commit_timeout_that_cannot_be_is_told_before_the_job(seconds: str) ->
         options.write_options({"path": "x", "commitTimeout": seconds})
 
 
-def test_stream_options_that_exclude_each_other() -> None:
+def test_stream_options_that_cannot_be_are_named(reader: Streams, path: str) -> None:
     for given in (
         {"maxMessagesPerTrigger": "1", "maxBytesPerTrigger": "1"},
         {"startingOffsets": "latest", "startingTimestamp": "-1h"},
     ):
-        with pytest.raises(ValueError, match="one of them, not both"):
-            options.stream_options({"path": "x", **given})
+        with pytest.raises(ValueError, match=" and ".join(given) + ": give one of them, not both"):
+            reader(path, **given)
     with pytest.raises(ValueError, match="'endingTimestamp' is not for a stream read"):
-        options.stream_options({"path": "x", "endingTimestamp": "-1h"})
+        reader(path, endingTimestamp="-1h")
+    with pytest.raises(ValueError, match="option maxBytesPerTrigger='0': expected a whole number"):
+        reader(path, maxBytesPerTrigger="0")
 
 
 def test_errors_reach_the_user(spark: SparkSession, path: str, tmp_path: Path, source: str) -> None:

@@ -1,9 +1,8 @@
-"""Tests of stream reads with format("topicdb")."""
+"""Tests of stream reads, by the source in Python and by that in Java."""
 
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
-from spark_places import both, options_of
+from spark_places import options_of
 from spark_queries import run_to_end
+from spark_streams import NATIVE, NativeReader, Streams, values_of
+from support import wait_until
 
 import topicdb
-from topicdb.spark.options import stream_options
-from topicdb.spark.stream import StreamReader
 
 ORDERS = ["true", "false"]  # values of the option commitOrder
 
@@ -28,7 +27,12 @@ def checkpoint(tmp_path: Path) -> str:
 
 
 def run(
-    spark: SparkSession, path: str, checkpoint: str, fail: bool = False, **given: object
+    spark: SparkSession,
+    path: str,
+    checkpoint: str,
+    fail: bool = False,
+    source: str = "topicdb",
+    **given: object,
 ) -> list[list[bytes]]:
     """Runs a query until it has read what is stored; returns the values of its micro-batches."""
     batches: list[list[bytes]] = []
@@ -40,7 +44,7 @@ def run(
         batches.append(rows)
 
     options: dict[str, Any] = {**options_of(path), **given}
-    stream = spark.readStream.format("topicdb").options(**options).load()
+    stream = spark.readStream.format(source).options(**options).load()
     writer = (
         stream.writeStream.foreachBatch(take)
         .option("checkpointLocation", checkpoint)
@@ -59,13 +63,16 @@ def put(path: str, first: int, count: int, commits: int = 1) -> list[bytes]:
     return values
 
 
-@both
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_message_once_across_restarts(
-    spark: SparkSession, path: str, checkpoint: str, order: str
+    spark: SparkSession, path: str, checkpoint: str, order: str, source: str
 ) -> None:
     wanted = put(path, 0, 100, commits=5)
-    start: dict[str, Any] = {"startingOffsets": "earliest", "commitOrder": order}
+    start: dict[str, Any] = {
+        "source": source,
+        "startingOffsets": "earliest",
+        "commitOrder": order,
+    }
     found = run(spark, path, checkpoint, **start)
     assert sorted(v for batch in found for v in batch) == wanted
     assert run(spark, path, checkpoint, **start) == []
@@ -78,13 +85,15 @@ def test_every_message_once_across_restarts(
     assert sorted(v for batch in again for v in batch) == [*more, *last]
 
 
-@both
-def test_limits_of_a_micro_batch(spark: SparkSession, path: str, checkpoint: str) -> None:
+def test_limits_of_a_micro_batch(
+    spark: SparkSession, path: str, checkpoint: str, source: str
+) -> None:
     wanted = put(path, 0, 400, commits=40)
     found = run(
         spark,
         path,
         checkpoint,
+        source=source,
         startingOffsets="earliest",
         maxMessagesPerTrigger=100,
         topicFilter='["t/#", "+/1"]',
@@ -94,19 +103,37 @@ def test_limits_of_a_micro_batch(spark: SparkSession, path: str, checkpoint: str
     assert len(found) <= 8
 
 
-def reader(path: str, **given: str) -> StreamReader:
-    return StreamReader(stream_options({**options_of(path), **given}))
+@pytest.mark.usefixtures("native")
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("sources", [("topicdb", NATIVE), (NATIVE, "topicdb")])
+def test_a_checkpoint_moves_between_the_sources(
+    spark: SparkSession, path: str, checkpoint: str, order: str, sources: tuple[str, str]
+) -> None:
+    with topicdb.open(path) as db:  # the offsets have the names of classes
+        db.set_retention({'"\\ü\x01😀/#': "1d"})
+    start: dict[str, Any] = {
+        "startingOffsets": "earliest",
+        "commitOrder": order,
+        "maxMessagesPerTrigger": 40,
+    }
+    first, second = sources
+    wanted = put(path, 0, 100, commits=10)
+    found = run(spark, path, checkpoint, source=first, **start)
+    assert len(found) > 1
+    assert run(spark, path, checkpoint, source=second, **start) == []
+    with topicdb.open(path) as db:
+        db.rotate()
+    more = put(path, 100, 100, commits=10)
+    with pytest.raises(StreamingQueryException, match="the sink fails"):
+        run(spark, path, checkpoint, fail=True, source=first, **start)
+    again = run(spark, path, checkpoint, source=second, **start)  # begins with what had failed
+    assert run(spark, path, checkpoint, source=first, **start) == []
+    assert sorted(v for batch in found for v in batch) == wanted
+    assert sorted(v for batch in again for v in batch) == more
+    assert max(len(batch) for batch in found + again) <= 40
 
 
-def values_of(reader: StreamReader, start: Any, end: Any) -> list[bytes]:
-    """Reads values with a reader and partitions that were pickled, as in Spark."""
-    start, end = json.loads(json.dumps(start)), json.loads(json.dumps(end))
-    partitions = pickle.loads(pickle.dumps(reader.partitions(start, end)))
-    copy = pickle.loads(pickle.dumps(reader))
-    return [v for p in partitions for b in copy.read(p) for v in b.column("value").to_pylist()]
-
-
-def drain(reader: StreamReader, start: Any, limit: Any) -> list[list[bytes]]:
+def drain(reader: Any, start: Any, limit: Any) -> list[list[bytes]]:
     batches: list[list[bytes]] = []
     while True:
         end = reader.latestOffset(start, limit)
@@ -116,12 +143,11 @@ def drain(reader: StreamReader, start: Any, limit: Any) -> list[list[bytes]]:
         start = end
 
 
-@both
 @pytest.mark.parametrize("messages_max", [1, 7, 60, 1_000])
 @pytest.mark.parametrize("filters", ["", "t/#", '["t/1", "t/2", "+/2"]'])
 @pytest.mark.parametrize("order", ORDERS)
 def test_whole_commits_within_the_limit(
-    path: str, messages_max: int, filters: str, order: str
+    reader: Streams, path: str, messages_max: int, filters: str, order: str
 ) -> None:
     with topicdb.open(path) as db:
         for commit, count in enumerate([3, 50, 1, 1, 200, 7, 7, 30]):
@@ -141,9 +167,8 @@ def test_whole_commits_within_the_limit(
     source.stop()
 
 
-@both
 @pytest.mark.parametrize("order", ORDERS)
-def test_bytes_limit_and_parallel_tasks(path: str, order: str) -> None:
+def test_bytes_limit_and_parallel_tasks(reader: Streams, path: str, order: str) -> None:
     with topicdb.open(path) as db:
         for _ in range(20):
             db.append([(f"t/{i}", i, bytes(100)) for i in range(30)])
@@ -158,8 +183,7 @@ def test_bytes_limit_and_parallel_tasks(path: str, order: str) -> None:
     assert sum(len(b) for b in batches) == 600
 
 
-@both
-def test_where_a_stream_starts(path: str) -> None:
+def test_where_a_stream_starts(reader: Streams, path: str) -> None:
     with topicdb.open(path) as db:
         for commit in range(10):
             db.append([(f"t/{i}", commit * 100 + i, b"%d" % commit) for i in range(30)])
@@ -185,8 +209,7 @@ def test_where_a_stream_starts(path: str) -> None:
         reader(path, startingOffsets='{"9": 1}').initialOffset()
 
 
-@both
-def test_available_now_ends_where_it_began(path: str) -> None:
+def test_available_now_ends_where_it_began(reader: Streams, path: str) -> None:
     put(path, 0, 30)
     source = reader(path, startingOffsets="earliest")
     start = source.initialOffset()
@@ -199,9 +222,10 @@ def test_available_now_ends_where_it_began(path: str) -> None:
     assert len(values_of(fresh, end, fresh.latestOffset(end, ReadAllAvailable()))) == 30
 
 
-@both
 @pytest.mark.parametrize("order", ORDERS)
-def test_messages_are_in_the_order_of_commits_unless_told_otherwise(path: str, order: str) -> None:
+def test_messages_are_in_the_order_of_commits_unless_told_otherwise(
+    reader: Streams, path: str, order: str
+) -> None:
     wanted = []
     with topicdb.open(path) as db:
         for i in range(50):  # messages of one topic, each older than the one before
@@ -215,9 +239,10 @@ def test_messages_are_in_the_order_of_commits_unless_told_otherwise(path: str, o
     assert (found == wanted) == (order == "true")
 
 
-@both
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_planned_micro_batch_stays_as_it_is_while_a_writer_goes_on(path: str, order: str) -> None:
+def test_a_planned_micro_batch_stays_as_it_is_while_a_writer_goes_on(
+    reader: Streams, path: str, order: str
+) -> None:
     wanted = put(path, 0, 100, commits=5)
     source = reader(path, startingOffsets="earliest", commitOrder=order)
     start = source.initialOffset()
@@ -231,7 +256,9 @@ def test_a_planned_micro_batch_stays_as_it_is_while_a_writer_goes_on(path: str, 
     assert sorted(values_of(source, start, end)) == wanted  # planned again, after a restart
 
 
-def dropping(path: str, order: str = "true") -> tuple[StreamReader, Any, Callable[[], None]]:
+def dropping(
+    reader: Streams, path: str, order: str = "true"
+) -> tuple[Any, Any, Callable[[], None]]:
     """Returns a stream that has read generation 1 only, its offset, and what drops both."""
     source = reader(path, startingOffsets="earliest", commitOrder=order)
     put(path, 0, 30)
@@ -250,10 +277,9 @@ def dropping(path: str, order: str = "true") -> tuple[StreamReader, Any, Callabl
     return source, start, drop
 
 
-@both
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_dropped_generation_that_was_not_read(path: str, order: str) -> None:
-    source, start, drop = dropping(path, order)
+def test_a_dropped_generation_that_was_not_read(reader: Streams, path: str, order: str) -> None:
+    source, start, drop = dropping(reader, path, order)
     end = source.latestOffset(start, ReadAllAvailable())
     partitions = source.partitions(start, end)
     drop()
@@ -271,18 +297,18 @@ def test_a_dropped_generation_that_was_not_read(path: str, order: str) -> None:
     assert sorted(values_of(tolerant, start, end)) == [b"%06d" % i for i in range(60, 90)]
 
 
-@both
-def test_a_dropped_generation_that_was_read_is_no_loss(path: str) -> None:
-    source, start, drop = dropping(path)
+def test_a_dropped_generation_that_was_read_is_no_loss(reader: Streams, path: str) -> None:
+    source, start, drop = dropping(reader, path)
     end = source.latestOffset(start, ReadAllAvailable())  # the end of generation 2
     drop(1)  # type: ignore[call-arg]
     later = source.latestOffset(end, ReadAllAvailable())
     assert values_of(source, end, later) == []
 
 
-@both
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_dropped_generation_of_a_class_that_was_made_since(path: str, order: str) -> None:
+def test_a_dropped_generation_of_a_class_that_was_made_since(
+    reader: Streams, path: str, order: str
+) -> None:
     source = reader(path, startingOffsets="earliest", commitOrder=order)
     put(path, 0, 30)
     start = source.latestOffset(source.initialOffset(), ReadAllAvailable())
@@ -308,8 +334,7 @@ def test_a_dropped_generation_of_a_class_that_was_made_since(path: str, order: s
     assert values_of(tolerant, start, end) == [b"kept"]
 
 
-@both
-def test_another_database_is_noticed(path: str, tmp_path: Path) -> None:
+def test_another_database_is_noticed(reader: Streams, path: str, tmp_path: Path) -> None:
     source = reader(path, startingOffsets="earliest")
     put(path, 0, 30)
     start = source.latestOffset(source.initialOffset(), ReadAllAvailable())
@@ -318,8 +343,42 @@ def test_another_database_is_noticed(path: str, tmp_path: Path) -> None:
         reader(str(tmp_path / "other")).latestOffset(start, ReadAllAvailable())
 
 
-@both
-def test_state_has_no_stream(tmp_path: Path) -> None:
+def test_state_has_no_stream(reader: Streams, tmp_path: Path) -> None:
     topicdb.open(tmp_path / "db", layout="skipstream").close()
     with pytest.raises(ValueError, match="layout 'skipstream', which keeps no commit log"):
         reader(str(tmp_path / "db")).initialOffset()
+
+
+@pytest.mark.usefixtures("native")
+def test_a_checkpoint_of_another_source_is_named(spark: SparkSession, path: str) -> None:
+    source = NativeReader(spark, {"path": path})
+    for offset in ({"v": 2, "serials": {}, "generations": {}}, {"logOffset": 3}, {"v": 1}):
+        with pytest.raises(ValueError, match="is no offset of this version of topicdb"):
+            source.latestOffset(offset, ReadAllAvailable())
+    source.stop()
+
+
+@pytest.mark.usefixtures("native")
+def test_a_query_that_runs_is_fed_and_stopped(
+    spark: SparkSession, path: str, checkpoint: str
+) -> None:
+    """Between its micro-batches nothing is written, and more at some time."""
+    found: list[bytes] = []
+
+    def take(frame: DataFrame, number: int) -> None:
+        found.extend(bytes(row.value) for row in frame.collect())
+
+    spark.conf.set("spark.sql.catalog.streamed", "io.topicdb.spark.TopicDbCatalog")
+    stream = spark.readStream.option("startingOffsets", "earliest").table(f"streamed.`{path}`")
+    query = stream.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start()
+
+    def await_values(count: int) -> None:
+        wait_until(lambda: len(found) >= count or not query.isActive)
+
+    wanted: list[bytes] = []
+    for first in (0, 20, 40):
+        wanted += put(path, first, 20)
+        await_values(len(wanted))
+    query.stop()
+    assert query.exception() is None
+    assert sorted(found) == wanted

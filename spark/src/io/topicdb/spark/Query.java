@@ -1,7 +1,9 @@
 package io.topicdb.spark;
 
+import io.topicdb.spark.core.MessageScan;
 import io.topicdb.spark.select.Options;
 import io.topicdb.spark.select.Selection;
+import io.topicdb.spark.vectors.Columns;
 import java.io.Serializable;
 import org.apache.spark.sql.types.StructType;
 
@@ -26,5 +28,12 @@ record Query(Options options, Selection selection, StructType columns, int limit
       }
     }
     return false;
+  }
+
+  /** Returns the sum of the numbers of {@link MessageScan}, of all that batches are to have. */
+  int wanted() {
+    int wanted = wants(Columns.VALUE) ? MessageScan.VALUES : 0;
+    wanted |= wants(Columns.SERIAL) ? MessageScan.SERIALS : 0;
+    return wanted | (wantsProperties() ? MessageScan.PROPERTIES : 0);
   }
 }

@@ -43,7 +43,13 @@ final class SlicePlan {
     }
   }
 
-  private static List<List<Slice>> divide(LongFunction<List<Slice>> slicesOf, long tasksMin) {
+  /**
+   * Returns the slices of each task.
+   *
+   * @param slicesOf cuts what is to be read into slices of about the bytes that it is given
+   * @param tasksMin about the least number of tasks
+   */
+  static List<List<Slice>> divide(LongFunction<List<Slice>> slicesOf, long tasksMin) {
     List<Slice> slices = slicesOf.apply(TASK_BYTES_MAX);
     long total = slices.stream().mapToLong(Slice::bytes).sum();
     long share = total / Runtime.getRuntime().availableProcessors();

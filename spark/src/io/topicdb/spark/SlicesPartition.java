@@ -10,6 +10,11 @@ import org.apache.spark.sql.connector.read.InputPartition;
  * @param database the id of the database at servers; empty for a directory
  */
 record SlicesPartition(String database, List<Slice> slices) implements InputPartition {
+  /** Returns the slices of a task that reads a directory. */
+  static SlicesPartition ofDirectory(List<Slice> slices) {
+    return new SlicesPartition("", slices);
+  }
+
   int shard() {
     return slices.get(0).slab().shard();
   }

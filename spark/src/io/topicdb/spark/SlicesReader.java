@@ -1,50 +1,60 @@
 package io.topicdb.spark;
 
 import io.topicdb.spark.core.Batch;
+import io.topicdb.spark.core.Database;
 import io.topicdb.spark.core.MessageScan;
 import io.topicdb.spark.core.MessageSource;
-import io.topicdb.spark.core.Slab;
-import io.topicdb.spark.core.Slice;
-import io.topicdb.spark.core.TopicDbException;
-import java.util.List;
-import java.util.Set;
-import java.util.TreeSet;
+import io.topicdb.spark.stream.CommitsPartition;
+import io.topicdb.spark.vectors.MessageVectors;
+import java.util.function.Function;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /**
- * Reads the slices of one task. Spark makes it in the task, calls it from the thread of the task,
- * and closes it there, also if the task fails or ends early. The batch that it gives lends memory
- * of the core until {@link #next} is called again.
+ * Reads the slices or commits of one task. Spark makes it in the task, calls it from the thread of
+ * the task, and closes it there, also if the task fails or ends early. The batch that it gives lends
+ * memory until {@link #next} is called again.
  */
 final class SlicesReader implements PartitionReader<ColumnarBatch> {
   private static final int ROWS_MAX = 10_000;
   private static final long BYTES_MAX = 8L << 20;
-  private static final String NOT_FOUND = "NotFoundError";
 
   private final Metrics.Counts counts = new Metrics.Counts();
   private final MessageVectors vectors;
-  private final Query query;
-  private final SlicesPartition partition;
   private final MessageSource source;
-  private List<Slice> slices;
-  private MessageScan scan;
-  private boolean hasBegun;
+  private final MessageScan scan;
   private int rowsLeft;
 
-  SlicesReader(Query query, SlicesPartition partition) {
-    this.query = query;
-    this.partition = partition;
-    vectors = new MessageVectors(query, partition.shard());
+  private <T extends MessageSource> SlicesReader(
+      Query query, int shard, T source, Function<T, MessageScan> begin) {
+    vectors = new MessageVectors(query.columns(), query.wantsProperties(), shard);
     rowsLeft = query.limit();
-    source = Sources.toRead(query, partition);
+    this.source = source;
     try {
-      begin(stored());
+      scan = begin.apply(source);
     } catch (RuntimeException | Error error) {
       source.close();
       throw error;
     }
+  }
+
+  /** Returns a reader of slices, in no order. */
+  static SlicesReader ofSlices(Query query, SlicesPartition partition) {
+    return new SlicesReader(
+        query,
+        partition.shard(),
+        Sources.toRead(query, partition),
+        source -> new SlicesScan(source, query, partition));
+  }
+
+  /** Returns a reader of commits in their order. */
+  static SlicesReader ofCommits(Query query, CommitsPartition partition) {
+    return new SlicesReader(
+        query,
+        partition.shard(),
+        Database.openShard(query.options().path(), partition.shard()),
+        database -> CommitsScan.of(database, query, partition));
   }
 
   @Override
@@ -52,8 +62,7 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
     if (rowsLeft == 0) {
       return false;
     }
-    Batch batch = hasBegun ? scan.next(Math.min(ROWS_MAX, rowsLeft), BYTES_MAX) : first();
-    hasBegun = true;
+    Batch batch = scan.next(Math.min(ROWS_MAX, rowsLeft), BYTES_MAX);
     if (batch == null) {
       return false;
     }
@@ -61,30 +70,6 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
     counts.add(batch.rows(), batch.bytes());
     vectors.show(batch);
     return true;
-  }
-
-  private void begin(List<Slice> kept) {
-    slices = kept;
-    scan = source.scan(query.selection().filters(), kept, wantedBy(query));
-  }
-
-  /**
-   * Reads the first batch. A server may drop a slab between the look at its slabs and the read, which
-   * then has not begun.
-   */
-  private Batch first() {
-    while (true) {
-      try {
-        return scan.next(Math.min(ROWS_MAX, rowsLeft), BYTES_MAX);
-      } catch (TopicDbException error) {
-        List<Slice> kept = error.name().equals(NOT_FOUND) ? stored() : slices;
-        if (kept.equals(slices)) {
-          throw error;
-        }
-        scan.close();
-        begin(kept);
-      }
-    }
   }
 
   @Override
@@ -104,34 +89,5 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
     } finally {
       source.close();
     }
-  }
-
-  /** Returns the slices whose slabs are still there, or names one that is not. */
-  private List<Slice> stored() {
-    Set<Slab> slabs = source.slabs(query.selection().filters());
-    TreeSet<Slab> missing = new TreeSet<>();
-    for (Slice slice : partition.slices()) {
-      if (!slabs.contains(slice.slab())) {
-        missing.add(slice.slab());
-      }
-    }
-    if (!missing.isEmpty() && query.options().failsOnDataLoss()) {
-      throw new TopicDbException(NOT_FOUND, describe(missing, query.options().place()));
-    }
-    return partition.slices().stream().filter(one -> slabs.contains(one.slab())).toList();
-  }
-
-  private static String describe(TreeSet<Slab> missing, String place) {
-    Slab first = missing.first();
-    String more = missing.size() > 1 ? ", and " + (missing.size() - 1) + " more" : "";
-    return "generation " + first.generation() + " of class '" + first.retentionClass()
-        + "' of shard " + first.shard() + " of " + place + more
-        + " was dropped before it was read; failOnDataLoss=false goes on without it";
-  }
-
-  private static int wantedBy(Query query) {
-    int wanted = query.wants(Columns.VALUE) ? MessageScan.VALUES : 0;
-    wanted |= query.wants(Columns.SERIAL) ? MessageScan.SERIALS : 0;
-    return wanted | (query.wantsProperties() ? MessageScan.PROPERTIES : 0);
   }
 }

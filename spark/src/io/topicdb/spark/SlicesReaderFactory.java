@@ -1,5 +1,6 @@
 package io.topicdb.spark;
 
+import io.topicdb.spark.stream.CommitsPartition;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -15,7 +16,9 @@ record SlicesReaderFactory(Query query) implements PartitionReaderFactory {
 
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
-    return new SlicesReader(query, (SlicesPartition) partition);
+    return partition instanceof CommitsPartition commits
+        ? SlicesReader.ofCommits(query, commits)
+        : SlicesReader.ofSlices(query, (SlicesPartition) partition);
   }
 
   @Override

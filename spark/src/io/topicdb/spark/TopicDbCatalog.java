@@ -1,6 +1,8 @@
 package io.topicdb.spark;
 
 import io.topicdb.spark.core.TopicDbException;
+import io.topicdb.spark.functions.Functions;
+import io.topicdb.spark.vectors.Columns;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -8,14 +10,18 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A catalog of SQL whose tables are databases: {@code SELECT … FROM topicdb.fleet}. The setting
+ * A catalog of SQL whose tables are databases: {@code SELECT … FROM topicdb.fleet}. It also has
+ * functions about topics. The setting
  * {@code spark.sql.catalog.topicdb} names this class, and the settings below it have options for
  * every table. {@code root} is the folder of the databases, that of the driver if it is absent; the
  * others are those of the format.
@@ -23,7 +29,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * <p>A table is a path: absolute, or below the root, with or without {@code .db} at its end. Spark
  * makes one catalog for each session. Any thread may call it.
  */
-public final class TopicDbCatalog implements TableCatalog {
+public final class TopicDbCatalog implements TableCatalog, FunctionCatalog {
   private static final String ROOT = "root";
   private static final String SUFFIX = ".db";
 
@@ -90,6 +96,26 @@ public final class TopicDbCatalog implements TableCatalog {
   @Override
   public boolean tableExists(Identifier table) {
     return pathOf(table) != null;
+  }
+
+  /** Returns the functions about topics. */
+  @Override
+  public Identifier[] listFunctions(String[] namespace) {
+    return namespace.length != 0
+        ? new Identifier[0]
+        : Functions.names().stream()
+            .map(function -> Identifier.of(namespace, function))
+            .toArray(Identifier[]::new);
+  }
+
+  @Override
+  public UnboundFunction loadFunction(Identifier function) throws NoSuchFunctionException {
+    UnboundFunction found =
+        function.namespace().length == 0 ? Functions.named(function.name()) : null;
+    if (found == null) {
+      throw new NoSuchFunctionException(function);
+    }
+    return found;
   }
 
   @Override

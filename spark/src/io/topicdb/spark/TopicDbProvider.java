@@ -1,5 +1,6 @@
 package io.topicdb.spark;
 
+import io.topicdb.spark.vectors.Columns;
 import java.util.Map;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
@@ -13,10 +14,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * format, by the name in META-INF/services.
  */
 public final class TopicDbProvider implements TableProvider, DataSourceRegister {
-  /**
-   * The name {@code topicdb} belongs to the source in Python as long as that does more:
-   * streams of reads.
-   */
+  /** The name {@code topicdb} belongs to the source in Python as long as that does more: servers. */
   static final String NAME = "topicdb-native";
 
   @Override

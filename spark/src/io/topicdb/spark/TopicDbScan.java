@@ -1,6 +1,7 @@
 package io.topicdb.spark;
 
 import java.util.Arrays;
+import java.util.Map;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
@@ -8,16 +9,25 @@ import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 
-/** A batch read of a query, on the driver. Immutable: it plans tasks when Spark asks for them. */
+/**
+ * A batch read of a query, on the driver; with options that are right for a stream, too, also that.
+ * Immutable: it plans tasks when Spark asks for them.
+ */
 final class TopicDbScan implements Scan, Batch {
   private final Query query;
   private final Predicate[] pushed;
+  private final Map<String, String> given;
 
-  TopicDbScan(Query query, Predicate[] pushed) {
+  /**
+   * @param given the options of the query
+   */
+  TopicDbScan(Query query, Predicate[] pushed, Map<String, String> given) {
     this.query = query;
     this.pushed = pushed;
+    this.given = given;
   }
 
   @Override
@@ -44,6 +54,11 @@ final class TopicDbScan implements Scan, Batch {
   @Override
   public Batch toBatch() {
     return this;
+  }
+
+  @Override
+  public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
+    return StreamScan.streamOf(given, query.columns());
   }
 
   @Override

@@ -2,6 +2,7 @@ package io.topicdb.spark;
 
 import io.topicdb.spark.select.Options;
 import io.topicdb.spark.select.Pushdown;
+import java.util.Map;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
@@ -15,15 +16,21 @@ import org.apache.spark.sql.types.StructType;
  */
 final class TopicDbScanBuilder
     implements SupportsPushDownRequiredColumns, SupportsPushDownV2Filters, SupportsPushDownLimit {
-  private final Options options;
-  private final Pushdown pushdown;
+  private final Map<String, String> given;
   private StructType columns;
   private int limit = Query.NO_LIMIT;
 
-  TopicDbScanBuilder(Options options, StructType columns) {
-    this.options = options;
+  /** Null until it is sure that this is a batch read: nothing but columns is pushed into a stream. */
+  private Options options;
+
+  private Pushdown pushdown;
+
+  /**
+   * @param given options, of a batch read or of a stream
+   */
+  TopicDbScanBuilder(Map<String, String> given, StructType columns) {
+    this.given = given;
     this.columns = columns;
-    pushdown = new Pushdown(options.selection());
   }
 
   @Override
@@ -33,17 +40,19 @@ final class TopicDbScanBuilder
 
   @Override
   public Predicate[] pushPredicates(Predicate[] predicates) {
+    beginBatch();
     return options.isPushingDown() ? pushdown.push(predicates) : predicates;
   }
 
   @Override
   public Predicate[] pushedPredicates() {
-    return pushdown.pushed();
+    return options == null ? new Predicate[0] : pushdown.pushed();
   }
 
   /** Each task reads at most this many messages. Spark takes as many of all tasks. */
   @Override
   public boolean pushLimit(int messages) {
+    beginBatch();
     limit = messages;
     return true;
   }
@@ -55,7 +64,19 @@ final class TopicDbScanBuilder
 
   @Override
   public Scan build() {
+    try {
+      beginBatch();
+    } catch (IllegalArgumentException refusal) {
+      return new StreamScan(given, columns, refusal);
+    }
     return new TopicDbScan(
-        new Query(options, pushdown.selection(), columns, limit), pushdown.pushed());
+        new Query(options, pushdown.selection(), columns, limit), pushdown.pushed(), given);
+  }
+
+  private void beginBatch() {
+    if (options == null) {
+      options = Options.ofBatch(given);
+      pushdown = new Pushdown(options.selection());
+    }
   }
 }

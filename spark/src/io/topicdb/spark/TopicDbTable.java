@@ -1,8 +1,8 @@
 package io.topicdb.spark;
 
-import io.topicdb.spark.select.Options;
 import io.topicdb.spark.select.WriteOptions;
 import io.topicdb.spark.write.JobWriteBuilder;
+import io.topicdb.spark.vectors.Columns;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -20,6 +20,7 @@ final class TopicDbTable implements SupportsRead, SupportsWrite {
   private static final Set<TableCapability> CAPABILITIES =
       Set.of(
           TableCapability.BATCH_READ,
+          TableCapability.MICRO_BATCH_READ,
           TableCapability.BATCH_WRITE,
           TableCapability.STREAMING_WRITE,
           TableCapability.TRUNCATE, // so that it can say itself that it does not overwrite
@@ -57,8 +58,8 @@ final class TopicDbTable implements SupportsRead, SupportsWrite {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap more) {
-    Columns.check(given, columns);
-    return new TopicDbScanBuilder(Options.ofBatch(with(more)), columns);
+    Columns.check(given, columns, TopicDbProvider.NAME);
+    return new TopicDbScanBuilder(with(more), columns);
   }
 
   @Override

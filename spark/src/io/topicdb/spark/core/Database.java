@@ -1,11 +1,14 @@
 package io.topicdb.spark.core;
 
+import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.SortedMap;
+import java.util.TreeMap;
 
 /**
  * A handle of a database that is open for reading. Whoever opens it owns it and closes it, after
@@ -47,17 +50,32 @@ public final class Database implements MessageSource {
     return true;
   }
 
-  /** Returns the slabs of the open shards, whatever the filters are. */
+  /** Returns how far the open shards reach now, whatever the filters are. */
   @Override
-  public synchronized Set<Slab> slabs(List<String> filters) {
+  public synchronized Extent extent(List<String> filters) {
     Object[] found = Native.slabs(open());
     byte[][] classes = (byte[][]) found[0];
     long[] numbers = (long[]) found[1];
-    Set<Slab> slabs = new HashSet<>();
+    List<Slab> slabs = new ArrayList<>();
+    List<Slab> current = new ArrayList<>();
     for (int i = 0; i < classes.length; i++) {
-      slabs.add(new Slab((int) numbers[2 * i], text(classes[i]), (int) numbers[2 * i + 1]));
+      Slab slab = new Slab((int) numbers[3 * i], text(classes[i]), (int) numbers[3 * i + 1]);
+      slabs.add(slab);
+      if (numbers[3 * i + 2] == 0) {
+        current.add(slab);
+      }
     }
-    return slabs;
+    return new Extent(serials(Native.serials(open())), Set.copyOf(slabs), current);
+  }
+
+  /** Returns how far the open shards reach now. */
+  public Extent extent() {
+    return extent(null);
+  }
+
+  /** Lets it show what was written since. */
+  public synchronized void refresh() {
+    Native.refresh(open());
   }
 
   @Override
@@ -68,7 +86,7 @@ public final class Database implements MessageSource {
       Map<Integer, Long> after,
       Map<Integer, Long> until,
       long bytesMax) {
-    long[] range = {start == null ? Slice.ABSENT : start, end == null ? Slice.ABSENT : end};
+    long[] range = {orAbsent(start), orAbsent(end)};
     Object[] found =
         Native.slices(open(), utf8(filters), range, pairs(after), pairs(until), bytesMax);
     byte[][] classes = (byte[][]) found[0];
@@ -90,6 +108,51 @@ public final class Database implements MessageSource {
     return new SliceScan(Native.newScan(open(), utf8(filters), classes, numbers, wanted), wanted);
   }
 
+  /**
+   * Returns a scan of commits: each message that matches a filter once, in each shard in the order
+   * of commits. Throws TopicDbException if some of them, or of those to come, are in a generation
+   * that keeps no commit log.
+   *
+   * @param after by shard: only later commits
+   * @param until by shard: only commits up to this one; a scan waits for more where there is none
+   */
+  public synchronized MessageScan tail(
+      List<String> filters, Map<Integer, Long> after, Map<Integer, Long> until, int wanted) {
+    return new SliceScan(Native.newTail(open(), utf8(filters), pairs(after), pairs(until)), wanted);
+  }
+
+  /**
+   * Returns how far commits of a shard go within limits, but at least one commit with messages that
+   * match a filter, if there is one.
+   *
+   * @param after only later commits
+   * @param until only commits up to this one, or null
+   * @param start messages before this time (µs since 1970) do not count, or null
+   * @param isOfBlocks whether it may end earlier, where a block ends, once it has half of the bytes
+   * @throws UncheckedIOException if the thread is interrupted: so Spark knows that it has stopped
+   *     the query
+   */
+  public synchronized CommitSpan measure(
+      int shard,
+      List<String> filters,
+      long after,
+      Long until,
+      Long start,
+      Limits limits,
+      boolean isOfBlocks) {
+    long[] range = {after, orAbsent(until), orAbsent(start)};
+    long[] most = {limits.messages(), limits.bytes()};
+    try {
+      long[] found = Native.measureLog(open(), shard, utf8(filters), range, most, isOfBlocks);
+      return new CommitSpan(found[0], found[1], found[2]);
+    } catch (TopicDbException error) {
+      if (!error.name().equals(TopicDbException.INTERRUPTED)) {
+        throw error;
+      }
+      throw new UncheckedIOException(new InterruptedIOException(error.getMessage()));
+    }
+  }
+
   @Override
   public synchronized void close() {
     long closing = handle;
@@ -104,6 +167,10 @@ public final class Database implements MessageSource {
       throw new TopicDbException("ClosedError", "the database is closed");
     }
     return handle;
+  }
+
+  private static long orAbsent(Long number) {
+    return number == null ? Slice.ABSENT : number;
   }
 
   private static byte[] utf8(String text) {
@@ -122,5 +189,13 @@ public final class Database implements MessageSource {
     return serials.entrySet().stream()
         .flatMapToLong(one -> java.util.stream.LongStream.of(one.getKey(), one.getValue()))
         .toArray();
+  }
+
+  private static SortedMap<Integer, Long> serials(long[] pairs) {
+    SortedMap<Integer, Long> serials = new TreeMap<>();
+    for (int i = 0; i < pairs.length; i += 2) {
+      serials.put((int) pairs[i], pairs[i + 1]);
+    }
+    return serials;
   }
 }

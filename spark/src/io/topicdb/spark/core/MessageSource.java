@@ -2,7 +2,6 @@ package io.topicdb.spark.core;
 
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 
 /**
  * A database to read slices from: in a directory, or at a server. Whoever opens it closes it, after
@@ -10,11 +9,11 @@ import java.util.Set;
  */
 public interface MessageSource extends AutoCloseable {
   /**
-   * Returns the slabs that are there.
+   * Returns how far it reaches now.
    *
    * @param filters of the reads to come; null stands for every topic
    */
-  Set<Slab> slabs(List<String> filters);
+  Extent extent(List<String> filters);
 
   /**
    * Returns slices that together hold each message that matches a filter once.

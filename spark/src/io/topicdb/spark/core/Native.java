@@ -25,7 +25,16 @@ final class Native {
 
   static native void close(long database);
 
-  /** Returns retention classes (byte[][]), and shard and generation of each slab (long[]). */
+  /** Lets it show what was written since. */
+  static native void refresh(long database);
+
+  /** Returns the last serial of each open shard: shards and serials by turns. */
+  static native long[] serials(long database);
+
+  /**
+   * Returns retention classes (byte[][]), and of each slab the shard, the generation and whether it
+   * is read-only (long[]).
+   */
   static native Object[] slabs(long database);
 
   /**
@@ -48,6 +57,32 @@ final class Native {
    */
   static native long newScan(
       long database, byte[][] filters, byte[][] classes, long[] numbers, int wanted);
+
+  /**
+   * Begins to read commits of all open shards in their order. Returns a handle like that of {@link
+   * #newScan}.
+   *
+   * @param after shards and serials by turns
+   * @param until the same; it waits for more commits of shards that are not in it
+   */
+  static native long newTail(long database, byte[][] filters, long[] after, long[] until);
+
+  /**
+   * Measures commits of a shard, and returns the last one, and the messages and bytes of them.
+   *
+   * @param filters null stands for every topic
+   * @param range the serials after which and up to which, and the time from which messages count;
+   *     {@link Slice#ABSENT} for none, but not for the first
+   * @param limits the most messages and bytes, but at least one commit
+   * @param isOfBlocks whether it may end earlier, where a block ends
+   */
+  static native long[] measureLog(
+      long database,
+      int shard,
+      byte[][] filters,
+      long[] range,
+      long[] limits,
+      boolean isOfBlocks);
 
   /**
    * Reads the next batch, and returns a handle that keeps its memory, or 0 at the end.

@@ -2,7 +2,7 @@ package io.topicdb.spark.core;
 
 import java.util.Arrays;
 
-/** A scan of the core. {@link Database#scan} makes it. */
+/** A scan of the core. {@link Database#scan} and {@link Database#tail} make it. */
 final class SliceScan implements MessageScan {
   private final int wanted;
   private long scan;

@@ -15,6 +15,9 @@ public final class TopicDbException extends IllegalArgumentException {
   /** The name of the error about what is no topic or topic filter. */
   public static final String TOPIC = "TopicError";
 
+  /** The name of the error about a thread that was interrupted. */
+  static final String INTERRUPTED = "InterruptedError";
+
   /** The names of the codes of the core's Status (cpp/include/topicdb/status.h), by number. */
   private static final String[] NAMES = {
     "Error",
@@ -28,7 +31,7 @@ public final class TopicDbException extends IllegalArgumentException {
     "StorageError",
     "ClosedError",
     "ForkedError",
-    "InterruptedError",
+    INTERRUPTED,
     "ConflictError",
     "PreconditionError",
     "QuotaError",

@@ -1,5 +1,6 @@
 package io.topicdb.spark.remote;
 
+import io.topicdb.spark.core.Extent;
 import io.topicdb.spark.core.MessageScan;
 import io.topicdb.spark.core.MessageSource;
 import io.topicdb.spark.core.Slab;
@@ -8,10 +9,11 @@ import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.Servers;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.SortedMap;
+import java.util.TreeMap;
 import java.util.function.Consumer;
 
 /** A database at a server. */
@@ -81,18 +83,18 @@ public final class RemoteSource implements MessageSource {
   }
 
   private void check(String database, List<String> filters, int shard, long until) {
-    Extent extent = extent(filters);
-    if (!extent.database().equals(database)) {
+    Reach reach = reach(filters);
+    if (!reach.database().equals(database)) {
       throw new TopicDbException(
           "ValueError",
           "option remote: " + connection.address() + " has another database than the query was"
               + " planned with: all servers of the list must offer the same one");
     }
-    if (extent.reaches(shard, until)) {
+    if (reach.includes(shard, until)) {
       return;
     }
     connection.call("refresh"); // a replica that reads what another process writes
-    if (!extent(filters).reaches(shard, until)) {
+    if (!reach(filters).includes(shard, until)) {
       throw new TopicDbException(
           "StorageError",
           "shard " + shard + " of " + connection.address() + " ends before commit " + until
@@ -101,44 +103,39 @@ public final class RemoteSource implements MessageSource {
     }
   }
 
-  /**
-   * How far a database reaches at a moment.
-   *
-   * @param database its id
-   * @param serials the last one of each shard
-   */
-  private record Extent(String database, Map<?, ?> serials, Set<Slab> slabs) {
-    boolean reaches(int shard, long until) {
-      Object last = serials.get((long) shard);
-      return last != null && (Long) last >= until;
+  /** An extent, and the id of the database, which its replicas have as well. */
+  private record Reach(String database, Extent extent) {
+    boolean includes(int shard, long until) {
+      Long last = extent.serials().get(shard);
+      return last != null && last >= until;
     }
   }
 
-  private Extent extent(List<String> filters) {
+  private Reach reach(List<String> filters) {
     List<?> fields = (List<?>) connection.call("extent", filters);
     return connection.told(
         () -> {
-          Set<Slab> slabs = new HashSet<>();
-          for (Object one : (List<?>) fields.get(2)) {
-            List<?> slab = (List<?>) one;
-            slabs.add(
-                new Slab(
-                    Math.toIntExact((Long) slab.get(0)),
-                    (String) slab.get(1),
-                    Math.toIntExact((Long) slab.get(2))));
-          }
-          return new Extent((String) fields.get(0), (Map<?, ?>) fields.get(1), slabs);
+          SortedMap<Integer, Long> serials = new TreeMap<>();
+          ((Map<?, ?>) fields.get(1))
+              .forEach((shard, last) -> serials.put(Math.toIntExact((Long) shard), (Long) last));
+          Extent extent =
+              new Extent(serials, Set.copyOf(slabsOf(fields.get(2))), slabsOf(fields.get(3)));
+          return new Reach((String) fields.get(0), extent);
         });
+  }
+
+  private static List<Slab> slabsOf(Object plain) {
+    return ((List<?>) plain).stream().map(one -> Wire.slabOf((List<?>) one)).toList();
   }
 
   /** Returns the id of the database, which all its replicas have. */
   public String database(List<String> filters) {
-    return extent(filters).database();
+    return reach(filters).database();
   }
 
   @Override
-  public Set<Slab> slabs(List<String> filters) {
-    return extent(filters).slabs();
+  public Extent extent(List<String> filters) {
+    return reach(filters).extent();
   }
 
   @Override

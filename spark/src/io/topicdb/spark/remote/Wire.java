@@ -47,7 +47,7 @@ final class Wire {
     if (value == null || value instanceof Number || value instanceof Boolean) {
       json.append(value);
     } else if (value instanceof String text) {
-      Json.quote(text, json);
+      json.append(Json.quoted(text));
     } else if (value instanceof byte[] bytes) {
       json.append("{\"bytes\":[").append(blobs.size()).append(',').append(bytes.length).append("]}");
       blobs.writeBytes(bytes);
@@ -145,10 +145,7 @@ final class Wire {
   static Slice sliceOf(List<?> fields) {
     int layout = LAYOUTS.indexOf((String) fields.get(9));
     return new Slice(
-        new Slab(
-            Math.toIntExact((Long) fields.get(0)),
-            (String) fields.get(1),
-            Math.toIntExact((Long) fields.get(2))),
+        slabOf(fields),
         (Long) fields.get(3),
         (Long) fields.get(4),
         fields.get(5) == null ? Slice.ABSENT : (Long) fields.get(5),
@@ -156,6 +153,14 @@ final class Wire {
         (Long) fields.get(7),
         (Long) fields.get(8),
         layout);
+  }
+
+  /** Returns the slab that has these fields, or begins with them. */
+  static Slab slabOf(List<?> fields) {
+    return new Slab(
+        Math.toIntExact((Long) fields.get(0)),
+        (String) fields.get(1),
+        Math.toIntExact((Long) fields.get(2)));
   }
 
   private static IllegalArgumentException malformed() {

@@ -4,15 +4,19 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 
 /**
- * Reads and writes JSON: objects become maps, arrays lists, whole numbers Long and others Double, and null is
- * null. The connector reads so little JSON that a library would not pay. Not thread-safe; one
- * object reads one text.
+ * Reads JSON: objects become maps, arrays lists, whole numbers Long and others Double, and null is
+ * null. Writes it as Python does by default, character by character. The connector has so little
+ * JSON that a library would not pay. Not thread-safe; one object reads one text.
  */
 public final class Json {
   /** Deeper texts are refused: they would overflow the stack. */
   private static final int DEPTH_MAX = 100;
+
+  private static final String ESCAPED = "\"\\\b\f\n\r\t";
+  private static final String ESCAPES = "\"\\bfnrt";
 
   private final String text;
   private int at;
@@ -33,20 +37,30 @@ public final class Json {
     return value;
   }
 
-  /** Adds a text in quotes. */
-  public static void quote(String text, StringBuilder json) {
-    json.append('"');
-    for (int i = 0; i < text.length(); i++) {
-      char c = text.charAt(i);
-      if (c == '"' || c == '\\') {
-        json.append('\\').append(c);
-      } else if (c < ' ' || Character.isSurrogate(c)) {
-        json.append(String.format("\\u%04x", (int) c));
+  /** Returns the text of a value: a map from texts or whole numbers, a text, or a whole number. */
+  public static String write(Object value) {
+    if (value instanceof Map<?, ?> members) {
+      return members.entrySet().stream()
+          .map(one -> quoted(one.getKey().toString()) + ": " + write(one.getValue()))
+          .collect(Collectors.joining(", ", "{", "}"));
+    }
+    return value instanceof String text ? quoted(text) : value.toString();
+  }
+
+  /** Returns a text in quotes. */
+  public static String quoted(String text) {
+    StringBuilder found = new StringBuilder("\"");
+    for (char c : text.toCharArray()) {
+      int escape = ESCAPED.indexOf(c);
+      if (escape >= 0) {
+        found.append('\\').append(ESCAPES.charAt(escape));
+      } else if (c < ' ' || c > '~') {
+        found.append(String.format("\\u%04x", (int) c));
       } else {
-        json.append(c);
+        found.append(c);
       }
     }
-    json.append('"');
+    return found.append('"').toString();
   }
 
   private Object value() {

@@ -5,7 +5,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The options of a batch read. Immutable; goes from the driver to the tasks.
+ * The options of a batch read, or of each micro-batch of a stream. Immutable; goes from the driver
+ * to the tasks.
  *
  * @param path the directory of the database, or null
  * @param servers those that offer it instead, or null
@@ -43,14 +44,30 @@ public record Options(
       throw new IllegalArgumentException(
           "option " + name + ": a batch read from there has no messages");
     }
+    return of(
+        values,
+        (Long) values.get("startingTimestamp"),
+        (Long) values.get("endingTimestamp"),
+        after.equals(EARLIEST) ? Map.of() : (Map<Integer, Long>) after,
+        until.equals(LATEST) ? Map.of() : (Map<Integer, Long>) until);
+  }
+
+  /** Returns options with these bounds, and what batch reads and streams have in common. */
+  @SuppressWarnings("unchecked")
+  static Options of(
+      Map<String, Object> values,
+      Long start,
+      Long end,
+      Map<Integer, Long> after,
+      Map<Integer, Long> until) {
     return new Options(
         (String) values.get("path"),
         values.containsKey("remote") ? Servers.of(values) : null,
         (List<String>) values.get("topicFilter"),
-        (Long) values.get("startingTimestamp"),
-        (Long) values.get("endingTimestamp"),
-        after.equals(EARLIEST) ? Map.of() : (Map<Integer, Long>) after,
-        until.equals(LATEST) ? Map.of() : (Map<Integer, Long>) until,
+        start,
+        end,
+        after,
+        until,
         (Long) values.getOrDefault("minPartitions", 1L),
         (Boolean) values.getOrDefault("failOnDataLoss", true),
         (Boolean) values.getOrDefault("pushdown", true));

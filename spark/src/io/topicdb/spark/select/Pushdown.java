@@ -1,5 +1,7 @@
 package io.topicdb.spark.select;
 
+import io.topicdb.spark.core.Database;
+import io.topicdb.spark.functions.TopicMatches;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -7,6 +9,7 @@ import java.util.TreeSet;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.UserDefinedScalarFunc;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -15,6 +18,9 @@ import org.apache.spark.unsafe.types.UTF8String;
  * Not thread-safe.
  */
 public final class Pushdown {
+  /** Spark's name for a function that is a predicate. */
+  private static final String CALL = "BOOLEAN_EXPRESSION";
+
   private static final List<String> NEVER_NULL = List.of("topic", "timestamp", "value");
 
   /** What a comparison is if its sides change places. */
@@ -57,6 +63,9 @@ public final class Pushdown {
   /** Narrows the selection by a predicate, and returns whether nothing is left to check. */
   private boolean pushOne(Predicate predicate) {
     Expression[] sides = predicate.children();
+    if (sides.length == 1 && sides[0] instanceof UserDefinedScalarFunc call) {
+      return predicate.name().equals(CALL) && pushMatch(call);
+    }
     if (sides.length == 2 && sides[0] instanceof Literal && sides[1] instanceof NamedReference) {
       String turned = TURNED.get(predicate.name());
       return turned != null && pushOn(column(sides[1]), turned, List.of((Literal<?>) sides[0]));
@@ -70,6 +79,20 @@ public final class Pushdown {
       literals.add(literal);
     }
     return pushOn(column, predicate.name(), literals);
+  }
+
+  /** Narrows the selection by {@code topic_matches('a/#', topic)}. */
+  private boolean pushMatch(UserDefinedScalarFunc call) {
+    Expression[] arguments = call.children();
+    if (!call.canonicalName().equals(TopicMatches.CANONICAL_NAME)
+        || !"topic".equals(column(arguments[1]))
+        || !(arguments[0] instanceof Literal<?> filter && filter.value() instanceof UTF8String)) {
+      return false;
+    }
+    String text = filter.value().toString();
+    Database.checkFilter(text);
+    selection = selection.both(new Selection(List.of(text), null, null));
+    return true;
   }
 
   private boolean pushOn(String column, String name, List<Literal<?>> literals) {

@@ -1,4 +1,4 @@
-package io.topicdb.spark;
+package io.topicdb.spark.vectors;
 
 import io.topicdb.spark.select.Options;
 import java.util.Arrays;
@@ -9,10 +9,10 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /** The columns that a read has, by its options: those of topicdb.spark.columns. */
-final class Columns {
-  static final String SHARD = "shard";
-  static final String SERIAL = "serial";
-  static final String VALUE = "value";
+public final class Columns {
+  public static final String SHARD = "shard";
+  public static final String SERIAL = "serial";
+  public static final String VALUE = "value";
 
   private static final StructType MESSAGES =
       new StructType()
@@ -50,7 +50,7 @@ final class Columns {
   private Columns() {}
 
   /** Returns the columns of a read with these options. */
-  static StructType of(Map<String, String> options) {
+  public static StructType of(Map<String, String> options) {
     StructType columns = MESSAGES;
     if (Options.isTrue(options, "includeMetadata")) {
       columns = columns.merge(METADATA, true);
@@ -62,7 +62,7 @@ final class Columns {
   }
 
   /** Returns whether a column is one of those of MQTT properties. */
-  static boolean isProperty(String name) {
+  public static boolean isProperty(String name) {
     return PROPERTIES.getFieldIndex(name).isDefined();
   }
 
@@ -71,12 +71,15 @@ final class Columns {
     return withProperties ? MESSAGES.merge(PROPERTIES, true) : MESSAGES;
   }
 
-  /** Throws IllegalArgumentException if a schema that a user gave is not the one that there is. */
-  static void check(StructType given, StructType wanted) {
+  /**
+   * Throws IllegalArgumentException if a schema that a user gave is not the one that there is.
+   *
+   * @param format the name of the format, for the message
+   */
+  public static void check(StructType given, StructType wanted, String format) {
     if (!text(given).equals(text(wanted))) {
       throw new IllegalArgumentException(
-          "schema: format('" + TopicDbProvider.NAME + "') gives " + text(wanted)
-              + "; leave out .schema(…)");
+          "schema: format('" + format + "') gives " + text(wanted) + "; leave out .schema(…)");
     }
   }
 

@@ -1,4 +1,4 @@
-package io.topicdb.spark;
+package io.topicdb.spark.vectors;
 
 import io.topicdb.spark.core.Batch;
 import org.apache.spark.sql.types.ArrayType;

@@ -1,0 +1,14 @@
+package io.topicdb.spark.core;
+
+import java.util.List;
+import java.util.Set;
+import java.util.SortedMap;
+
+/**
+ * How far a database reaches at a moment. Immutable.
+ *
+ * @param serials the last serial of each shard
+ * @param slabs all of them
+ * @param current those to which messages are written now, in the order of the core
+ */
+public record Extent(SortedMap<Integer, Long> serials, Set<Slab> slabs, List<Slab> current) {}
