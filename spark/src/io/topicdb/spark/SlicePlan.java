@@ -2,6 +2,7 @@ package io.topicdb.spark;
 
 import io.topicdb.spark.core.Database;
 import io.topicdb.spark.core.Slice;
+import io.topicdb.spark.place.Place;
 import io.topicdb.spark.select.Options;
 import io.topicdb.spark.select.Selection;
 import java.util.ArrayList;
@@ -19,8 +20,8 @@ final class SlicePlan {
   private SlicePlan() {}
 
   /** Returns the slices of each task. They see the database as it is at this moment. */
-  static List<List<Slice>> of(Options options, Selection selection) {
-    try (Database database = Database.open(options.path())) {
+  static List<List<Slice>> of(Place place, Options options, Selection selection) {
+    try (Database database = place.open()) {
       if (selection.isEmpty()) {
         return List.of();
       }

@@ -1,11 +1,12 @@
 package io.topicdb.spark;
 
 import io.topicdb.spark.core.Slice;
+import io.topicdb.spark.place.Place;
 import java.util.List;
 import org.apache.spark.sql.connector.read.InputPartition;
 
 /** The slices of one task, all of one shard. Immutable; goes from the driver to the task. */
-record SlicesPartition(List<Slice> slices) implements InputPartition {
+record SlicesPartition(Place place, List<Slice> slices) implements InputPartition {
   int shard() {
     return slices.get(0).slab().shard();
   }

@@ -31,8 +31,7 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
   SlicesReader(Query query, SlicesPartition partition) {
     vectors = new MessageVectors(query, partition.shard());
     rowsLeft = query.limit();
-    String path = query.options().path();
-    database = Database.openShard(path, partition.shard());
+    database = partition.place().openShard(partition.shard());
     try {
       List<Slice> slices = stored(query, partition);
       scan = database.scan(query.selection().filters(), slices, wantedBy(query));

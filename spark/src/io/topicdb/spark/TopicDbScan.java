@@ -1,5 +1,6 @@
 package io.topicdb.spark;
 
+import io.topicdb.spark.place.Place;
 import java.util.Arrays;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
@@ -48,8 +49,9 @@ final class TopicDbScan implements Scan, Batch {
 
   @Override
   public InputPartition[] planInputPartitions() {
-    return SlicePlan.of(query.options(), query.selection()).stream()
-        .map(SlicesPartition::new)
+    Place place = Place.of(query.options().path());
+    return SlicePlan.of(place, query.options(), query.selection()).stream()
+        .map(slices -> new SlicesPartition(place, slices))
         .toArray(InputPartition[]::new);
   }
 

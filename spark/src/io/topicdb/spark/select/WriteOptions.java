@@ -1,5 +1,6 @@
 package io.topicdb.spark.select;
 
+import io.topicdb.spark.core.Urls;
 import java.io.Serializable;
 import java.util.Map;
 
@@ -15,8 +16,15 @@ public record WriteOptions(String path, boolean dropsMalformed, long commitTimeo
   /** Parses the options of a write. Throws IllegalArgumentException, which names the option. */
   public static WriteOptions of(Map<String, String> given) {
     Map<String, Object> values = OptionTable.OPTIONS.parse(given, "write");
+    String path = (String) values.get("path");
+    if (Urls.isUrl(path)) {
+      throw new IllegalArgumentException(
+          "option path=" + Texts.quoted(path)
+              + ": an upload is only read: write to the directory of the database, and upload it"
+              + " again");
+    }
     return new WriteOptions(
-        (String) values.get("path"),
+        path,
         (Boolean) values.getOrDefault("mode", false),
         (Long) values.getOrDefault("commitTimeout", 60L));
   }
