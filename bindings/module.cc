@@ -41,6 +41,7 @@ PYBIND11_MODULE(_core_of_main, module, pybind11::multiple_interpreters::not_supp
   python::RegisterDatabase(module);
   python::RegisterCopies(module);
   python::RegisterVerify(module);
+  python::RegisterUpload(module);
   python::RegisterJob(module);
   python::RegisterQueue(module);
 }

@@ -49,6 +49,7 @@ void RegisterSubscribe(pybind11::module_& module, pybind11::class_<Database>& ty
 void RegisterMaintenance(pybind11::class_<Database>& type);
 void RegisterCopies(pybind11::module_& module);
 void RegisterVerify(pybind11::module_& module);
+void RegisterUpload(pybind11::module_& module);
 
 // Throws TopicError if `text` is not a topic filter.
 Filter ParseFilter(const pybind11::str& text);

@@ -714,6 +714,13 @@ def repair(path: str, progress: RepairProgress, replace_missing: bool = False) -
 def look_at(path: str) -> str: ...  # "nothing", "creating", "database" or "dropping"
 def databases_in(directory: str) -> list[tuple[str, str]]: ...  # path, as of look_at
 def drop(path: str, dry_run: bool) -> tuple[int, int]: ...  # files, bytes
+def database_id(path: str) -> bytes: ...
+def encode_upload(
+    database: bytes, number: int, made_at_us: int, files: list[tuple[str, str, int, int]]
+) -> bytes: ...  # files: path, object, bytes, CRC-32
+def decode_upload(
+    data: bytes, name: str
+) -> tuple[bytes, int, int, list[tuple[str, str, int, int]]]: ...
 def read_schema(path: str) -> dict[str, Any]:
     """Returns the stored schema without opening a shard."""
 

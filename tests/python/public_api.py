@@ -18,6 +18,7 @@ PUBLIC_MODULES = [
     "topicdb.replay",
     "topicdb.results",
     "topicdb.spark",
+    "topicdb.uploads",
 ]
 
 

@@ -1,30 +1,56 @@
-"""Where the reads of a test find its database: its directory, or a server that offers it."""
+"""Where the reads of a test find its database: its directory, a server, or an upload."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from s3_server import BUCKET, S3Server
 from served import serving
 
 import topicdb
 from topicdb.spark import Remote
+from topicdb.uploads import upload
 
 both = pytest.mark.usefixtures("place")
 """Marks a test whose reads go over a directory, and once more over a server."""
 
 
 class Places:
-    """Gives the options of reads, by directory or by server. A test's fixture owns it.
+    """Gives the options of reads, by server or by upload. A test's fixture owns it.
 
     A server reads the directory as another process would, so a test may open it for writing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str, store: S3Server | None = None) -> None:
+        self._kind = kind
+        self._store = store
         self._servers: dict[str, str] = {}
         self._open = ExitStack()
+
+    def options(self, path: str) -> dict[str, str]:
+        """Returns the options that name a database."""
+        if self._kind == "remote":
+            return {"remote": self.address(path)}
+        return {"path": self.upload(path)}
+
+    def upload(self, path: str) -> str:
+        """Returns the URL of an upload of a database as it is now."""
+        place = self._open.enter_context(tempfile.TemporaryDirectory())
+        target, url = place, f"file://{place}"
+        if self._store is not None:
+            folder = os.path.basename(place)
+            target, url = self._store.url(folder), f"s3a://{BUCKET}/{folder}"
+        try:
+            with topicdb.open(path) as database:
+                upload(database, target)
+        except topicdb.LockedError:
+            pytest.skip("another process writes the database, and would have to upload it")
+        return url
 
     def address(self, path: str) -> str:
         """Returns the address of the server of a database."""
@@ -41,12 +67,15 @@ class Places:
 _places: list[Places] = []
 
 
-def places(kind: str) -> Iterator[None]:
-    """Lets reads go over servers while it is suspended, if ``kind`` is "remote"."""
+def places(kind: str, store: S3Server | None = None) -> Iterator[None]:
+    """Lets reads go over servers or uploads while it is suspended; ``kind`` says which.
+
+    Uploads are in ``store``, or in a folder.
+    """
     if kind == "local":
         yield
         return
-    _places.append(Places())
+    _places.append(Places(kind, store))
     try:
         yield
     finally:
@@ -55,7 +84,7 @@ def places(kind: str) -> Iterator[None]:
 
 def options_of(path: str) -> dict[str, str]:
     """Returns the options that name the database of a read."""
-    return {"remote": _places[-1].address(path)} if _places else {"path": path}
+    return _places[-1].options(path) if _places else {"path": path}
 
 
 def arguments_of(path: str) -> dict[str, Any]:

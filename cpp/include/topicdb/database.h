@@ -36,6 +36,7 @@ class Tail;
 struct TailOptions;
 class Transaction;
 struct TransactionOptions;
+struct Upload;
 
 // Returns the version of the RocksDB that is linked, such as "9.10.0".
 std::string RocksDbVersion();
@@ -57,6 +58,13 @@ class Database {
   // them. Returns the error of the first shard if all are missing.
   static Result<std::unique_ptr<Database>> Open(const std::string& path,
                                                 const OpenOptions& options);
+  // Opens an upload for reading, whatever options.read_only says. It is a database at one moment:
+  // Refresh changes nothing. Reads the manifest, and small files as a whole; they stay in a
+  // temporary directory as long as the database is open. Table files are read in part, when reads
+  // need them. Returns kCorruption, which names the object, if one is missing or damaged, the
+  // errors of upload.objects, and those of Open. Reads return such errors, too.
+  static Result<std::unique_ptr<Database>> OpenUpload(const Upload& upload,
+                                                      const OpenOptions& options);
   // Returns the schema of the database in directory `path` without opening a shard. Returns
   // kNotFound, kCorruption, kSchema, kInvalidArgument or kStorage.
   static Result<Schema> ReadSchema(const std::string& path);

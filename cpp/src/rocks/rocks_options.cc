@@ -57,6 +57,14 @@ rocksdb::ColumnFamilyOptions MakeFamilyOptions(const SharedResources& resources,
   return options;
 }
 
+// Opens files when they are first read: each takes requests to the store. Their sizes are known.
+void ReadObjects(rocksdb::Env* objects, rocksdb::DBOptions* options) {
+  constexpr int kOpenTablesMax = 4'096;
+  options->env = objects;
+  options->max_open_files = kOpenTablesMax;
+  options->skip_stats_update_on_db_open = true;
+}
+
 }  // namespace
 
 SharedResources MakeSharedResources(std::size_t cache_bytes, std::size_t write_buffer_bytes) {
@@ -108,6 +116,7 @@ rocksdb::DBOptions MakeDbOptions(const SharedResources& resources, bool read_onl
   options.listeners.push_back(std::make_shared<NoRecovery>());
   options.recycle_log_file_num = 0;  // a recycled log cannot tell a torn tail from an old record
   if (read_only) options.info_log = std::make_shared<NullLogger>();
+  if (resources.objects != nullptr) ReadObjects(resources.objects.get(), &options);
   return options;
 }
 

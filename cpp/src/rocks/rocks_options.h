@@ -8,6 +8,7 @@
 #include <memory>
 
 #include <rocksdb/cache.h>
+#include <rocksdb/env.h>
 #include <rocksdb/options.h>
 #include <rocksdb/write_buffer_manager.h>
 
@@ -29,6 +30,9 @@ struct SharedResources {
   std::shared_ptr<rocksdb::WriteBufferManager> write_buffers;
   std::size_t write_buffer_bytes = 0;
   std::array<rocksdb::ColumnFamilyOptions, kFamilyUses> families;
+  // Where the table files are objects of a store (files/object_files.h); null: all files are those
+  // of the machine.
+  std::shared_ptr<rocksdb::Env> objects;
 };
 
 // Returns a cache of `cache_bytes`, a limit of `write_buffer_bytes` for what is in memory and not

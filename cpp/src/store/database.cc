@@ -106,6 +106,12 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
   return std::unique_ptr<Database>(new Database(std::move(impl), Missing::kRefused));
 }
 
+Result<std::unique_ptr<Database>> Database::OpenUpload(const Upload& upload,
+                                                       const OpenOptions& options) {
+  TOPICDB_ASSIGN_OR_RETURN(auto impl, DatabaseImpl::OpenUpload(upload, options));
+  return std::unique_ptr<Database>(new Database(std::move(impl), Missing::kRefused));
+}
+
 Result<Schema> Database::ReadSchema(const std::string& path) {
   TOPICDB_ASSIGN_OR_RETURN(FoundDatabase found, FindDatabase(path));
   return std::move(found.descriptor.schema);

@@ -24,6 +24,7 @@ from topicdb.cli.commands import (
     sql,
     tail,
     top,
+    uploads,
 )
 from topicdb.cli.commands.replay import commands as replay_commands
 from topicdb.cli.errors import EXIT_INTERRUPTED, ErrorGroup
@@ -103,6 +104,8 @@ app.command()(lifecycle.trim)
 app.command()(lifecycle.rotate)
 app.command()(care.snapshot)
 app.command()(care.restore)
+app.command()(uploads.upload)
+app.command()(uploads.download)
 app.command()(care.verify)
 app.command()(care.repair)
 app.command()(care.drop)

@@ -111,6 +111,10 @@ def _mode(text: str) -> bool:
 def _path(text: str) -> str:
     if not text:
         raise ValueError("expected the directory of a database")
+    if "://" in text:
+        raise ValueError(
+            "expected a directory; format('topicdb-native') reads uploads by their URL"
+        )
     return os.path.abspath(text)  # tasks may run in another directory
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from s3_server import S3Server, is_here, s3_server
 from spark_places import places
 from spark_settings import PATIENCE, be_patient
 from spark_streams import Streams
@@ -31,7 +32,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real S3 server."""
+    with s3_server(tmp_path_factory.mktemp("s3") / "buckets") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     be_patient()
@@ -49,6 +57,7 @@ def spark() -> Iterator[SparkSession]:
             .config("spark.sql.session.timeZone", "America/New_York")  # not UTC: no time may shift
             .config("spark.sql.shuffle.partitions", "3")
             .config(map=dict(PATIENCE))
+            .config(map=request.getfixturevalue("s3").settings() if is_here else {})
             .getOrCreate()
         )
     session.sparkContext.setLogLevel("OFF")  # failing tasks are part of the tests
@@ -56,13 +65,31 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture(params=["python-local", "python-remote", "java-local", "java-remote"])
+SOURCES = ["python-local", "python-remote", "java-local", "java-remote"]
+UPLOADS = [
+    pytest.param("java-upload", marks=pytest.mark.long),
+    pytest.param("java-s3", marks=[pytest.mark.s3, pytest.mark.slow]),
+]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Lets tests that ask for a source run with each; modules with ``READS_UPLOADS`` with more."""
+    if "source" in metafunc.fixturenames:
+        uploads = UPLOADS if getattr(metafunc.module, "READS_UPLOADS", False) else []
+        metafunc.parametrize("source", [*SOURCES, *uploads], indirect=True)
+
+
+@pytest.fixture
 def source(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
-    """The format of a read: that in Python and that in Java, over the directory and a server."""
+    """The format of a read: that in Python and that in Java, over the directory and a server.
+
+    The latter also reads uploads, in a folder and in a store.
+    """
     kind, place = request.param.split("-")
     if kind == "java":
         add_native(spark)
-    for _ in places(place):
+    store = request.getfixturevalue("s3") if place == "s3" else None
+    for _ in places(place, store):
         yield "topicdb-native" if kind == "java" else "topicdb"
 
 

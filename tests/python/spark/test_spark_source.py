@@ -27,6 +27,7 @@ from topicdb.spark import options
 from topicdb.spark.batch import BatchReader, plan
 
 ROOT = Path(__file__).resolve().parents[3]
+READS_UPLOADS = True
 CONF = "spark.sql.python.filterPushdown.enabled"
 DAY_US = 86_400_000_000
 Row = tuple[str, int, bytes]

@@ -5,6 +5,7 @@
 #include "base/thread/parallel.h"
 #include "store/catalog/database_hold.h"
 #include "store/database/create.h"
+#include "store/upload/fetched_files.h"
 #include "store/view/shard_environment.h"
 
 namespace topicdb {
@@ -83,6 +84,23 @@ Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path
   return database;
 }
 
+Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::OpenUpload(const Upload& upload,
+                                                               OpenOptions options) {
+  options.read_only = true;
+  TOPICDB_RETURN_IF_ERROR(CheckOptions(options));
+  TOPICDB_ASSIGN_OR_RETURN(std::shared_ptr<FetchedFiles> files,
+                           FetchedFiles::Fetch(upload, options.only_shards));
+  auto found = FindOrCreateDatabase(files->directory(), options);
+  if (!found.ok()) return found.status().WithContext(upload.url);
+  const auto environment = MakeShardEnvironment(files->directory(), *found, options);
+  environment->database_path = upload.url;
+  environment->resources.objects = files->env();
+  environment->files = std::move(files);
+  auto database = std::make_shared<DatabaseImpl>(environment, options);
+  TOPICDB_RETURN_IF_ERROR(database->shards_.Open());
+  return database;
+}
+
 Status DatabaseImpl::CheckUsable() const {
   if (fork_guard_.Forked()) {
     return Forked(environment_->database_path +
@@ -94,8 +112,8 @@ Status DatabaseImpl::CheckUsable() const {
 
 Status DatabaseImpl::Refresh() {
   if (!environment_->read_only) return Status::Ok();
-  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, LoadRetention(environment_->database_path,
-                                                               environment_->schema.retention));
+  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules,
+                           LoadRetention(environment_->directory, environment_->schema.retention));
   environment_->retention->Set(std::move(rules));
   return shards_.Open();
 }

@@ -16,6 +16,7 @@
 #include "store/database/database_jobs.h"
 #include "store/database/database_upkeep.h"
 #include "store/database/open_shards.h"
+#include "topicdb/database/upload.h"
 #include "topicdb/types/copies.h"
 #include "topicdb/types/ranges.h"
 
@@ -54,6 +55,9 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
   // Does what Database::Open does.
   static Result<std::shared_ptr<DatabaseImpl>> Open(const std::string& path,
                                                     const OpenOptions& options);
+  // Does what Database::OpenUpload does.
+  static Result<std::shared_ptr<DatabaseImpl>> OpenUpload(const Upload& upload,
+                                                          OpenOptions options);
   DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment, const OpenOptions& options);
 
   const ShardEnvironment& environment() const { return *environment_; }

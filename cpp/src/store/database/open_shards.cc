@@ -74,8 +74,8 @@ Result<OpenShards::Outcome> OpenShards::OpenOne(std::uint32_t index,
                                                 const std::shared_ptr<Shard>& known) {
   Outcome outcome;
   if (environment_->read_only) {  // for Refresh, which writing handles do not need
-    outcome.files = rocks::StateOf(ShardDirectory(environment_->database_path, index),
-                                   rocks::StateFiles::kLogsToo);
+    outcome.files =
+        rocks::StateOf(ShardDirectory(environment_->directory, index), rocks::StateFiles::kLogsToo);
   }
   const bool is_unchanged = IsUnchanged(index, outcome.files);
   if (known != nullptr && is_unchanged && !outcome.files.empty()) {

@@ -48,7 +48,7 @@ Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironmen
   if (!environment->read_only) return open_once();
   // RocksDB reads the manifest first and the log after it. What a writer moved from its log to a
   // table file in between would be in neither, without an error; but the manifest has changed then.
-  const std::string directory = ShardDirectory(environment->database_path, index);
+  const std::string directory = ShardDirectory(environment->directory, index);
   const auto deadline = std::chrono::steady_clock::now() + kReadOnlyPatience;
   for (int attempt = 1;; ++attempt) {
     const std::string before = rocks::StateOf(directory, rocks::StateFiles::kManifest);

@@ -42,6 +42,7 @@ std::shared_ptr<ShardEnvironment> MakeShardEnvironment(const std::string& path,
   const Schema& schema = found.descriptor.schema;
   auto environment = std::make_shared<ShardEnvironment>();
   environment->database_path = path;
+  environment->directory = path;
   environment->database = found.descriptor.id;
   environment->schema = schema;
   environment->retention = std::make_shared<RetentionState>(found.rules);

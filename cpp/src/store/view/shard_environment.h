@@ -23,7 +23,10 @@ namespace topicdb {
 // database, its shards and their views share it, and the last of them destroys it. Any thread may
 // use it: it is immutable, except for the members that are marked as thread-safe.
 struct ShardEnvironment {
-  std::string database_path;
+  std::string database_path;  // the name for errors: of an upload, its URL
+  std::string directory;      // where the files are: of an upload, the small ones
+  // What is freed after all shards: of an upload, its files.
+  std::shared_ptr<const void> files;
   DatabaseId database{};
   Schema schema;  // its retention is that of when the database was opened
   std::shared_ptr<RetentionState> retention;  // thread-safe

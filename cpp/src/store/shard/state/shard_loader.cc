@@ -28,7 +28,7 @@ class ShardLoader {
  public:
   ShardLoader(std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index)
       : environment_(std::move(environment)),
-        directory_(ShardDirectory(environment_->database_path, index)) {
+        directory_(ShardDirectory(environment_->directory, index)) {
     found_.state = std::make_unique<ShardState>(environment_, index);
     shard_ = found_.state.get();
   }
@@ -243,7 +243,7 @@ class ShardLoader {
   // writer changed them; it then reads them again.
   bool IsKnownClass(const SlabId& id) TOPICDB_REQUIRES(shard_->mutex) {
     if (id.retention_class < shard_->rules->ids_end()) return true;
-    auto now = LoadRetention(environment_->database_path, environment_->schema.retention);
+    auto now = LoadRetention(environment_->directory, environment_->schema.retention);
     if (!environment_->read_only || !now.ok()) return false;
     environment_->retention->Set(std::move(now).value());
     shard_->rules = environment_->rules();

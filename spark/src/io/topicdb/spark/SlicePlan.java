@@ -2,6 +2,7 @@ package io.topicdb.spark;
 
 import io.topicdb.spark.core.MessageSource;
 import io.topicdb.spark.core.Slice;
+import io.topicdb.spark.place.Place;
 import io.topicdb.spark.select.Options;
 import io.topicdb.spark.select.Selection;
 import java.util.ArrayList;
@@ -21,11 +22,12 @@ final class SlicePlan {
 
   /** Returns the partitions. Their tasks see the database as it is at this moment. */
   static InputPartition[] of(Options options, Selection selection) {
-    try (MessageSource source = Sources.toPlan(options)) {
+    Place place = Place.of(options);
+    try (MessageSource source = place.open()) {
       if (selection.isEmpty()) {
         return new InputPartition[0];
       }
-      String database = Sources.idOf(source, selection.filters());
+      Place planned = place.planned(source, selection.filters());
       List<List<Slice>> tasks =
           divide(
               bytesMax ->
@@ -38,7 +40,7 @@ final class SlicePlan {
                       bytesMax),
               options.tasksMin());
       return tasks.stream()
-          .map(slices -> new SlicesPartition(database, slices))
+          .map(slices -> new SlicesPartition(planned, slices))
           .toArray(InputPartition[]::new);
     }
   }

@@ -44,7 +44,9 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
     return new SlicesReader(
         query,
         partition.shard(),
-        Sources.toRead(query, partition),
+        partition
+            .place()
+            .openShard(partition.shard(), partition.until(), query.selection().filters()),
         source -> new SlicesScan(source, query, partition));
   }
 

@@ -1,5 +1,6 @@
 package io.topicdb.spark;
 
+import io.topicdb.spark.place.Place;
 import io.topicdb.spark.select.StreamOptions;
 import io.topicdb.spark.stream.StreamDriver;
 import io.topicdb.spark.stream.StreamOffset;
@@ -62,11 +63,12 @@ final class TopicDbStream implements MicroBatchStream, SupportsTriggerAvailableN
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     StreamOffset first = (StreamOffset) start;
     StreamOffset last = (StreamOffset) end;
+    Place place = Place.of(options.read());
     List<? extends InputPartition> tasks =
         options.isInCommitOrder()
             ? driver.commits(first, last)
             : SlicePlan.divide(driver.slices(first, last), options.read().tasksMin()).stream()
-                .map(SlicesPartition::ofDirectory)
+                .map(slices -> new SlicesPartition(place, slices))
                 .toList();
     return tasks.toArray(InputPartition[]::new);
   }

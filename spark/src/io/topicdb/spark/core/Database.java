@@ -15,21 +15,40 @@ import java.util.TreeMap;
  * the scans that it gave. Thread-safe: one call at a time.
  */
 public final class Database implements MessageSource {
-  private static final int ALL_SHARDS = -1;
-  private long handle;
+  /** Stands for all shards where one is named. */
+  public static final int ALL_SHARDS = -1;
 
-  private Database(String path, int shard) {
-    handle = Native.open(utf8(path), shard);
+  private long handle;
+  private final ObjectSource objects; // null for a directory
+
+  private Database(long handle, ObjectSource objects) {
+    this.handle = handle;
+    this.objects = objects;
   }
 
   /** Opens all shards. Throws TopicDbException. */
   public static Database open(String path) {
-    return new Database(path, ALL_SHARDS);
+    return openShard(path, ALL_SHARDS);
   }
 
   /** Opens one shard. Throws TopicDbException. */
   public static Database openShard(String path, int shard) {
-    return new Database(path, shard);
+    return new Database(Native.open(utf8(path), shard), null);
+  }
+
+  /**
+   * Opens an upload. Throws TopicDbException.
+   *
+   * @param url its place, for errors
+   * @param name of its manifest, for errors
+   * @param manifest the content of that
+   * @param objects gives its objects; is closed with the database
+   * @param shard the one to open, or {@link #ALL_SHARDS}
+   */
+  public static Database openUpload(
+      String url, String name, byte[] manifest, ObjectSource objects, int shard) {
+    return new Database(
+        Native.openUpload(utf8(url), utf8(name), manifest, objects, shard), objects);
   }
 
   /** Throws TopicDbException unless the text is a topic filter. */
@@ -157,8 +176,12 @@ public final class Database implements MessageSource {
   public synchronized void close() {
     long closing = handle;
     handle = 0;
-    if (closing != 0) {
-      Native.close(closing);
+    if (closing == 0) {
+      return;
+    }
+    Native.close(closing);
+    if (objects != null) {
+      objects.close();
     }
   }
 

@@ -23,6 +23,10 @@ final class Native {
   /** Opens a database for reading: this shard of it, or all shards for -1. Returns a handle. */
   static native long open(byte[] path, int shard);
 
+  /** Opens an upload for reading, as {@link #open} does a directory. */
+  static native long openUpload(
+      byte[] url, byte[] name, byte[] manifest, ObjectSource objects, int shard);
+
   static native void close(long database);
 
   /** Lets it show what was written since. */

@@ -2,6 +2,7 @@ package io.topicdb.spark.select;
 
 import io.topicdb.spark.core.Database;
 import io.topicdb.spark.core.TopicDbException;
+import io.topicdb.spark.core.Urls;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
@@ -47,6 +48,9 @@ final class Checks {
   private static String path(String text) {
     if (text.isEmpty()) {
       throw new IllegalArgumentException("expected the directory of a database");
+    }
+    if (Urls.isUrl(text)) {
+      return text;
     }
     return Path.of(text).toAbsolutePath().normalize().toString(); // tasks may run elsewhere
   }

@@ -1,5 +1,6 @@
 package io.topicdb.spark.select;
 
+import io.topicdb.spark.core.Urls;
 import java.util.List;
 import java.util.Map;
 
@@ -39,6 +40,11 @@ public record StreamOptions(
         throw new IllegalArgumentException(
             "options " + pair.get(0) + " and " + pair.get(1) + ": give one of them, not both");
       }
+    }
+    if (values.get("path") instanceof String path && Urls.isUrl(path)) {
+      throw new IllegalArgumentException(
+          "option path=" + Texts.quoted(path)
+              + ": an upload does not grow: read it by batch, and stream from the database");
     }
     if (values.containsKey("remote")) {
       throw new IllegalArgumentException(

@@ -1,5 +1,6 @@
 package io.topicdb.spark.select;
 
+import io.topicdb.spark.core.Urls;
 import java.io.Serializable;
 import java.util.Map;
 
@@ -17,6 +18,13 @@ public record WriteOptions(
   /** Parses the options of a write. Throws IllegalArgumentException, which names the option. */
   public static WriteOptions of(Map<String, String> given) {
     Map<String, Object> values = OptionTable.OPTIONS.parse(given, "write");
+    String path = (String) values.get("path");
+    if (path != null && Urls.isUrl(path)) {
+      throw new IllegalArgumentException(
+          "option path=" + Texts.quoted(path)
+              + ": an upload is only read: write to the directory of the database, and upload it"
+              + " again");
+    }
     Servers servers = values.containsKey("remote") ? Servers.of(values) : null;
     if (servers != null && servers.addresses().size() > 1) {
       throw new IllegalArgumentException(
@@ -25,7 +33,7 @@ public record WriteOptions(
               + " address");
     }
     return new WriteOptions(
-        (String) values.get("path"),
+        path,
         servers,
         (Boolean) values.getOrDefault("mode", false),
         (Long) values.getOrDefault("commitTimeout", 60L));

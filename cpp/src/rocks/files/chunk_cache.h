@@ -1,0 +1,48 @@
+// Keeps parts of objects in memory that were read lately.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/thread/mutex.h"
+
+namespace topicdb::rocks {
+
+// Which part of which object: its name, unique in the process, and the number of the chunk.
+using ChunkKey = std::pair<std::string, std::uint64_t>;
+// The bytes of a chunk, which readers share with the cache.
+using Chunk = std::shared_ptr<const std::string>;
+
+// Keeps the chunks of objects that were used last, up to a number of bytes. One of them is enough
+// for a process: objects never change. Thread-safe.
+class ChunkCache {
+ public:
+  explicit ChunkCache(std::size_t bytes_max) : bytes_max_(bytes_max) {}
+  ChunkCache(const ChunkCache&) = delete;
+  ChunkCache& operator=(const ChunkCache&) = delete;
+
+  // Returns a chunk, or null if it is not here.
+  Chunk Find(const ChunkKey& key) TOPICDB_EXCLUDES(mutex_);
+  // Keeps a chunk, and gives up those that were not used for longest.
+  void Add(const ChunkKey& key, Chunk chunk) TOPICDB_EXCLUDES(mutex_);
+  std::size_t bytes() const TOPICDB_EXCLUDES(mutex_);
+
+ private:
+  struct Kept {
+    ChunkKey key;
+    Chunk chunk;
+  };
+
+  const std::size_t bytes_max_;
+  mutable Mutex mutex_;
+  std::list<Kept> used_ TOPICDB_GUARDED_BY(mutex_);  // the last used first
+  std::map<ChunkKey, std::list<Kept>::iterator> places_ TOPICDB_GUARDED_BY(mutex_);
+  std::size_t bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace topicdb::rocks

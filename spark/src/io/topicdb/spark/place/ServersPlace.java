@@ -1,0 +1,28 @@
+package io.topicdb.spark.place;
+
+import io.topicdb.spark.core.MessageSource;
+import io.topicdb.spark.remote.RemoteSource;
+import io.topicdb.spark.select.Servers;
+import java.util.List;
+
+/**
+ * Servers that offer a database.
+ *
+ * @param database its id, once a job is planned: tasks read no other
+ */
+record ServersPlace(Servers servers, String database) implements Place {
+  @Override
+  public MessageSource open() {
+    return RemoteSource.openToPlan(servers);
+  }
+
+  @Override
+  public MessageSource openShard(int shard, long until, List<String> filters) {
+    return RemoteSource.openToRead(servers, database, filters, shard, until);
+  }
+
+  @Override
+  public Place planned(MessageSource source, List<String> filters) {
+    return new ServersPlace(servers, ((RemoteSource) source).database(filters));
+  }
+}
