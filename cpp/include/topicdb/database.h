@@ -195,6 +195,12 @@ class Database {
   Result<std::vector<MessageGroup>> Summarize(const std::vector<Filter>& filters,
                                               const TimeRange& range, const SummaryOptions& options,
                                               const InterruptCheck& interrupted = nullptr) const;
+  // Does the same for the messages of slices. Slices that have messages in common count these more
+  // than once. Also returns the errors of NewScan for slices.
+  Result<std::vector<MessageGroup>> Summarize(const std::vector<Filter>& filters,
+                                              const std::vector<Slice>& slices,
+                                              const SummaryOptions& options,
+                                              const InterruptCheck& interrupted = nullptr) const;
   // Reads the messages in the range that match any of the filters, and returns what the read took
   // instead of the messages.
   Result<Explanation> Explain(const std::vector<Filter>& filters, const TimeRange& range,

@@ -56,6 +56,10 @@ MessageGroups::Count& MessageGroups::CountOf(std::string_view topic, std::int64_
 }
 
 Status MessageGroups::CheckSize() const {
+  if (rows_read_ > options_.rows_max) {
+    return InvalidArgument("a summary may read " + std::to_string(options_.rows_max) +
+                           " messages, and this one must read more");
+  }
   if (counts_.size() <= options_.groups_max) return Status::Ok();
   return InvalidArgument("a summary may have " + std::to_string(options_.groups_max) +
                          " groups, and this one has more: summarize fewer topics or a shorter "

@@ -46,7 +46,10 @@ class MessageGroups {
   // this object lives.
   Count& CountOf(std::string_view topic, std::int64_t time);
 
-  // Returns kInvalidArgument if there are more groups than the options allow.
+  // Notes that so many messages were read one by one.
+  void AddRead(std::uint64_t rows) { rows_read_ += rows; }
+  // Returns kInvalidArgument if there are more groups, or more messages were read one by one, than
+  // the options allow.
   Status CheckSize() const;
   // Returns the groups, sorted by the bytes of their topics and by time.
   std::vector<MessageGroup> Sorted() const;
@@ -79,6 +82,7 @@ class MessageGroups {
 
   const SummaryOptions options_;
   std::unordered_map<Key, Count, Hash, Equal> counts_;
+  std::uint64_t rows_read_ = 0;
 };
 
 }  // namespace topicdb

@@ -5,6 +5,7 @@
 #include "store/read/log_gaps.h"
 #include "store/read/log_measure.h"
 #include "store/read/slice_source.h"
+#include "store/read/summary.h"
 #include "topicdb/database.h"
 
 namespace topicdb {
@@ -74,14 +75,22 @@ Status CutShard(const ShardView& view, RetentionClassId reserved,
   return Status::Ok();
 }
 
-void AddParts(const std::shared_ptr<const ShardView>& view, const std::shared_ptr<Slab>& slab,
-              std::vector<ReadRequest> requests, std::vector<SlicePart>* parts) {
-  if (requests.empty()) return;
-  if (!slab->layout().reads_one_stream()) {
-    parts->push_back({view, slab, std::move(requests)});
-    return;
+// Returns the parts of slices, as these moments show them.
+Result<std::vector<SlicePart>> PartsOfAll(const DatabaseImpl& database,
+                                          const std::vector<ShardMoment>& moments,
+                                          const std::vector<Filter>& filters,
+                                          const std::vector<Slice>& slices, bool with_values) {
+  std::vector<SlicePart> parts;
+  for (const Slice& slice : slices) {
+    TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment,
+                             MomentOf(database.shards(), moments, slice.slab.shard));
+    TOPICDB_ASSIGN_OR_RETURN(const SlabView* const found,
+                             FindSlab(moment, slice, *database.environment().rules()));
+    for (SlicePart& part : PartsOf(moment.view, found->slab, filters, slice, with_values)) {
+      parts.push_back(std::move(part));
+    }
   }
-  for (ReadRequest& request : requests) parts->push_back({view, slab, {std::move(request)}});
+  return parts;
 }
 
 }  // namespace
@@ -114,18 +123,22 @@ Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filte
   TOPICDB_ENTER(impl_);
   std::vector<ShardMoment> moments =
       impl_->shards().WholeMoments();  // what is seen was decided with them
-  std::vector<SlicePart> parts;
-  for (const Slice& slice : slices) {
-    TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment,
-                             MomentOf(impl_->shards(), moments, slice.slab.shard));
-    TOPICDB_ASSIGN_OR_RETURN(const SlabView* const found,
-                             FindSlab(moment, slice, *impl_->environment().rules()));
-    std::vector<ReadRequest> requests = RequestsOf(*moment.view, *found->slab, filters, slice);
-    for (ReadRequest& request : requests) request.with_values = with_values;
-    AddParts(moment.view, found->slab, std::move(requests), &parts);
-  }
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlicePart> parts,
+                           PartsOfAll(*impl_, moments, filters, slices, with_values));
   return std::make_unique<Scan>(std::make_shared<ScanImpl>(
       impl_, std::move(moments), std::make_unique<SliceSource>(std::move(parts))));
+}
+
+Result<std::vector<MessageGroup>> Database::Summarize(const std::vector<Filter>& filters,
+                                                      const std::vector<Slice>& slices,
+                                                      const SummaryOptions& options,
+                                                      const InterruptCheck& interrupted) const {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(CheckSummaryOptions(options));
+  const std::vector<ShardMoment> moments = impl_->shards().WholeMoments();  // as for NewScan
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlicePart> parts,
+                           PartsOfAll(*impl_, moments, filters, slices, /*with_values=*/false));
+  return SummarizeParts(parts, options, interrupted);
 }
 
 Result<CommitSpan> Database::MeasureLog(std::uint32_t shard, const std::vector<Filter>& filters,

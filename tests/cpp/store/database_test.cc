@@ -162,6 +162,24 @@ TEST(Database, ADroppedSlabStaysAwayAndItsGenerationIsNotUsedAgain) {
   EXPECT_EQ(database->upkeep().Slabs()->at(0).id.generation, Generation{2});
 }
 
+TEST(Database, SlicesOfADroppedSlabAreNotSummarized) {
+  const TestDirectory directory;
+  const auto database = OpenOk(directory / "db");
+  AppendOk(*database, {{"a", 1, "x"}, {"b", 9, "y"}});
+  const std::vector<Filter> all{Filter::Everything()};
+  const std::vector<Slice> slices = database->Slices(all, {}).value();
+  const auto groups = database->Summarize(all, slices, SummaryOptions()).value();
+  EXPECT_EQ(groups, (std::vector<MessageGroup>{{"", std::nullopt, 2, 1, 9}}));
+  SummaryOptions none;
+  none.groups_max = 0;
+  EXPECT_EQ(database->Summarize(all, slices, none).status().code(), Code::kInvalidArgument);
+  ASSERT_TRUE(database->upkeep().Rotate(std::nullopt).ok());
+  ASSERT_TRUE(database->upkeep().DropSlab(0, "#", Generation{1}).ok());
+  const Status status = database->Summarize(all, slices, SummaryOptions()).status();
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_NE(status.message().find("it was dropped"), std::string::npos);
+}
+
 TEST(Database, ItsSchemaIsReadWithoutItsShards) {
   const TestDirectory directory;
   EXPECT_EQ(Database::ReadSchema(directory / "db").status().code(), Code::kNotFound);

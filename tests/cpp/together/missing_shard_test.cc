@@ -143,6 +143,7 @@ TEST_F(MissingShardTest, ReadsThatNameWhatIsThereGoOn) {
   const std::vector<Slice> slices = partial->Slices(filters, {}).value();
   EXPECT_EQ(slices.size(), 1U);
   EXPECT_EQ(ValuesOf(*database_->NewScan(filters, slices).value()), Strings{"0"});
+  EXPECT_EQ(database_->Summarize(filters, slices, {}).value().at(0).messages, 1U);
   const Iterator iterator = database_->NewIterator(streams[0], filters[0], {}).value();
   EXPECT_EQ(database_->Next(iterator, {}).value().batch->value(0), "0");
   const ScanIterator steps = partial->NewScanIterator(filters, {}).value();

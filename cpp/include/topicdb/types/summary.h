@@ -26,6 +26,9 @@ struct SummaryOptions {
   std::int64_t span_origin = 0;
   // Summarize returns kInvalidArgument rather than more groups.
   std::size_t groups_max = kGroupsMax;
+  // Summarize returns kInvalidArgument rather than read more messages than about this many one by
+  // one. Messages that count as whole blocks or pages are not read.
+  std::uint64_t rows_max = std::numeric_limits<std::uint64_t>::max();
 };
 
 // What Database::Summarize tells of one group of messages. There is at least one message in it.

@@ -1,16 +1,36 @@
 #include "store/read/slice_source.h"
 
+#include <utility>
+
 namespace topicdb {
+
+std::vector<SlicePart> PartsOf(const std::shared_ptr<const ShardView>& view,
+                               const std::shared_ptr<Slab>& slab,
+                               const std::vector<Filter>& filters, const Slice& slice,
+                               bool with_values) {
+  std::vector<ReadRequest> requests = RequestsOf(*view, *slab, filters, slice);
+  if (requests.empty()) return {};
+  for (ReadRequest& request : requests) request.with_values = with_values;
+  std::vector<SlicePart> parts;
+  if (!slab->layout().reads_one_stream()) {
+    parts.push_back({view, slab, std::move(requests)});
+    return parts;
+  }
+  for (ReadRequest& request : requests) parts.push_back({view, slab, {std::move(request)}});
+  return parts;
+}
+
+std::unique_ptr<StreamReader> OpenPart(const SlicePart& part) {
+  const RocksSource source = part.view->Source(*part.slab);
+  return part.slab->layout().reads_one_stream()
+             ? part.slab->layout().NewReader(source, part.requests.front())
+             : NewUnorderedReader(source, part.requests);
+}
 
 Result<ReadOutcome> SliceSource::Read(const ReadLimits& limits, Batch* out) {
   while (next_part_ < parts_.size()) {
     const SlicePart& part = parts_[next_part_];
-    if (reader_ == nullptr) {
-      const RocksSource source = part.view->Source(*part.slab);
-      reader_ = part.slab->layout().reads_one_stream()
-                    ? part.slab->layout().NewReader(source, part.requests.front())
-                    : NewUnorderedReader(source, part.requests);
-    }
+    if (reader_ == nullptr) reader_ = OpenPart(part);
     auto outcome = reader_->Read(limits, out);
     if (!outcome.ok()) return outcome.status().WithContext(part.view->Describe(part.slab->id()));
     if (*outcome == ReadOutcome::kMore) return ReadOutcome::kMore;

@@ -16,6 +16,15 @@ struct SlicePart {
   std::vector<ReadRequest> requests;
 };
 
+// Returns the parts of a slice of this slab: one if the layout has blocks, and otherwise one for
+// each stream. Returns none if there is surely nothing that matches a filter.
+std::vector<SlicePart> PartsOf(const std::shared_ptr<const ShardView>& view,
+                               const std::shared_ptr<Slab>& slab,
+                               const std::vector<Filter>& filters, const Slice& slice,
+                               bool with_values);
+// Opens a reader of a part. Its errors do not name the slab.
+std::unique_ptr<StreamReader> OpenPart(const SlicePart& part);
+
 // Reads its parts one after the other, each with one reader. A ScanImpl owns it. Not thread-safe.
 class SliceSource : public MessageSource {
  public:

@@ -28,23 +28,25 @@ bool MatchesAllOf(const Slab& slab, const Filter& filter) {
   });
 }
 
-// Returns what to read of a slab with blocks. If every topic is wanted, the requests say so,
-// because whole blocks can be counted then.
-std::vector<ReadRequest> SummaryRequests(const StreamTarget& target, const TimeRange& range) {
-  const auto all = [&](const Filter& filter) { return MatchesAllOf(*target.slab, filter); };
-  if (std::none_of(target.filters.begin(), target.filters.end(), all)) {
-    return RequestsFor(target, range);
+// Counts the messages of a slab with blocks that any of the requests wants.
+Status AddBlocks(const ShardView& view, Slab* slab, std::vector<ReadRequest> any_of,
+                 const InterruptCheck& interrupted, MessageGroups* groups) {
+  const bool wants_all = std::any_of(any_of.begin(), any_of.end(), [&](const ReadRequest& one) {
+    return MatchesAllOf(*slab, one.filter);
+  });
+  if (wants_all) {  // whole blocks can be counted if one request says so
+    any_of.resize(1);
+    any_of.front().streams.reset();
+    any_of.front().filter = Filter::Everything();
   }
-  StreamTarget whole = target;
-  whole.set = {};
-  whole.filters = {Filter::Everything()};
-  return RequestsFor(whole, range);
+  auto counters = SummarizeBlocks(view.Source(*slab), any_of, interrupted, groups);
+  if (!counters.ok()) return counters.status().WithContext(view.Describe(slab->id()));
+  slab->AddReads(*counters);
+  return Status::Ok();
 }
 
-// Counts the messages of a target whose slab has no blocks: reads all of them.
-Status AddMessages(const StreamTarget& target, const TimeRange& range,
-                   const InterruptCheck& interrupted, MessageGroups* groups) {
-  const std::unique_ptr<StreamReader> reader = OpenUnordered(target, range);
+// Counts the messages that a reader of a slab without blocks gives.
+Status AddMessages(StreamReader* reader, const InterruptCheck& interrupted, MessageGroups* groups) {
   for (ReadOutcome outcome = ReadOutcome::kMore; outcome == ReadOutcome::kMore;) {
     if (interrupted && interrupted()) return Interrupted();
     Batch batch;
@@ -53,6 +55,7 @@ Status AddMessages(const StreamTarget& target, const TimeRange& range,
       const std::int64_t time = batch.timestamps()[row];
       groups->CountOf(batch.topic(row), time).Add(1, time, time);
     }
+    groups->AddRead(batch.size());
     TOPICDB_RETURN_IF_ERROR(groups->CheckSize());
   }
   return Status::Ok();
@@ -60,13 +63,22 @@ Status AddMessages(const StreamTarget& target, const TimeRange& range,
 
 Status AddTarget(const StreamTarget& target, const TimeRange& range,
                  const InterruptCheck& interrupted, MessageGroups* groups) {
-  const Slab& slab = *target.slab;
-  if (slab.log() == nullptr) return AddMessages(target, range, interrupted, groups);
-  auto counters = SummarizeBlocks(target.view->Source(slab), SummaryRequests(target, range),
-                                  interrupted, groups);
-  if (!counters.ok()) return counters.status().WithContext(target.view->Describe(slab.id()));
-  target.slab->AddReads(*counters);
-  return Status::Ok();
+  if (target.slab->log() == nullptr) {
+    return AddMessages(OpenUnordered(target, range).get(), interrupted, groups);
+  }
+  return AddBlocks(*target.view, target.slab.get(), RequestsFor(target, range), interrupted,
+                   groups);
+}
+
+Status AddPart(const SlicePart& part, const InterruptCheck& interrupted, MessageGroups* groups) {
+  if (part.slab->log() != nullptr) {
+    return AddBlocks(*part.view, part.slab.get(), part.requests, interrupted, groups);
+  }
+  const std::unique_ptr<StreamReader> reader = OpenPart(part);
+  Status status = AddMessages(reader.get(), interrupted, groups);
+  if (!status.ok()) return status.WithContext(part.view->Describe(part.slab->id()));
+  part.slab->AddReads(reader->counters());
+  return status;
 }
 
 }  // namespace
@@ -86,6 +98,16 @@ Result<std::vector<MessageGroup>> SummarizeTargets(const std::vector<StreamTarge
   MessageGroups groups(options);
   for (const StreamTarget& target : targets) {
     TOPICDB_RETURN_IF_ERROR(AddTarget(target, range, interrupted, &groups));
+  }
+  return groups.Sorted();
+}
+
+Result<std::vector<MessageGroup>> SummarizeParts(const std::vector<SlicePart>& parts,
+                                                 const SummaryOptions& options,
+                                                 const InterruptCheck& interrupted) {
+  MessageGroups groups(options);
+  for (const SlicePart& part : parts) {
+    TOPICDB_RETURN_IF_ERROR(AddPart(part, interrupted, &groups));
   }
   return groups.Sorted();
 }

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "store/read/slice_source.h"
 #include "store/read/stream_plan.h"
 #include "topicdb/interrupt.h"
 #include "topicdb/types/summary.h"
@@ -20,5 +21,10 @@ Result<std::vector<MessageGroup>> SummarizeTargets(const std::vector<StreamTarge
                                                    const TimeRange& range,
                                                    const SummaryOptions& options,
                                                    const InterruptCheck& interrupted);
+
+// As above, but for the messages of these parts of slices.
+Result<std::vector<MessageGroup>> SummarizeParts(const std::vector<SlicePart>& parts,
+                                                 const SummaryOptions& options,
+                                                 const InterruptCheck& interrupted);
 
 }  // namespace topicdb

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "store/read/read_parts.h"
@@ -20,14 +21,8 @@ std::vector<SlicePart> PartsOf(const ShardParts& shard, const Texts& filters,
   std::vector<SlicePart> parts;
   const auto view = shard.state.view();
   for (const SlabView& slab_view : view->slabs()) {
-    const Slab& slab = *slab_view.slab;
-    auto requests = RequestsOf(*view, slab, FiltersOf(filters), slice);
-    if (slab.layout().reads_one_stream()) {
-      for (ReadRequest& request : requests) {
-        parts.push_back({view, slab_view.slab, {std::move(request)}});
-      }
-    } else if (!requests.empty()) {
-      parts.push_back({view, slab_view.slab, std::move(requests)});
+    for (SlicePart& part : PartsOf(view, slab_view.slab, FiltersOf(filters), slice, true)) {
+      parts.push_back(std::move(part));
     }
   }
   return parts;

@@ -82,6 +82,41 @@ class SummaryTest : public ::testing::TestWithParam<LayoutKind> {
         << range.end.value_or(-1) << ", levels " << options.topic_levels << ", span "
         << options.span.value_or(0);
   }
+  // Cuts what is stored into slices, and expects that these together have what is expected.
+  void ExpectRightOfSlices(const Texts& filters, const TimeRange& range,
+                           const SummaryOptions& options) const {
+    const auto expected = Expected(filters, range, options);
+    for (const std::uint64_t bytes_max : {std::uint64_t{1} << 40, std::uint64_t{700}}) {
+      const auto groups =
+          SummarizeParts(PartsOfSlices(filters, range, bytes_max), options, nullptr);
+      ASSERT_TRUE(groups.ok()) << groups.status().message();
+      EXPECT_TRUE(*groups == expected)
+          << groups->size() << " of " << expected.size() << " groups of " << filters.front()
+          << " in slices of " << bytes_max << " bytes, levels " << options.topic_levels;
+    }
+  }
+  std::vector<SlicePart> PartsOfSlices(const Texts& filters, const TimeRange& range,
+                                       std::uint64_t bytes_max, Serial after = kNoSerial,
+                                       Serial until = kLastSerial) const {
+    const auto view = shard_.state.view();
+    std::vector<SlicePart> parts;
+    for (const SlabView& slab_view : view->slabs()) {
+      Slice whole;
+      whole.slab = slab_view.slab->id();
+      whole.range = range;
+      whole.after = after;
+      whole.until = until;
+      const auto slices =
+          CutSlab(*view, *slab_view.slab, FiltersOf(filters), whole, bytes_max).value();
+      for (const Slice& slice : slices) {
+        for (SlicePart& part :
+             PartsOf(view, slab_view.slab, FiltersOf(filters), slice, /*with_values=*/false)) {
+          parts.push_back(std::move(part));
+        }
+      }
+    }
+    return parts;
+  }
   // Returns how many pages the reads of all slabs have loaded.
   std::uint64_t PagesRead() const {
     std::uint64_t pages = 0;
@@ -128,6 +163,8 @@ TEST_P(SummaryTest, CountsWhatIsWanted) {
   ExpectRight({"$own/#"}, {}, {});
   ExpectRight({"a/+", "+/1"}, {}, Grouped(SummaryOptions::kAllLevels));
   ExpectRight({"#"}, {5, 25}, Grouped(1, 10));
+  ExpectRightOfSlices({"#"}, {}, {});
+  ExpectRightOfSlices({"a/+", "+/1"}, {5, 25}, Grouped(SummaryOptions::kAllLevels));
 }
 
 TEST_P(SummaryTest, IsThatOfAScanWhateverHappens) {
@@ -154,9 +191,29 @@ TEST_P(SummaryTest, IsThatOfAScanWhateverHappens) {
     for (const std::uint32_t level : levels) {
       const SummaryOptions options = Grouped(level, spans[below(4)], below(300));
       ExpectRight({"#"}, {}, options);
-      ExpectRight({filters[below(6)], filters[below(6)]}, {start, start + below(1'000)}, options);
+      const Texts wanted{filters[below(6)], filters[below(6)]};
+      const TimeRange range{start, start + below(1'000)};
+      ExpectRight(wanted, range, options);
+      if (round % 4 != 3) continue;
+      ExpectRightOfSlices({"#"}, {}, options);
+      ExpectRightOfSlices(wanted, range, options);
     }
   }
+}
+
+TEST_P(SummaryTest, OfASliceHasOnlyItsCommits) {
+  std::vector<Serial> serials;
+  for (int i = 1; i <= 6; ++i) {
+    serials.push_back(shard_.Append({{"a", i, "x"}, {"$own", i, "x"}}));
+    if (i == 3) {
+      ASSERT_TRUE(shard_.sealing.SealAll().ok());
+    }
+  }
+  const auto parts = PartsOfSlices({"a"}, {}, std::uint64_t{1} << 40, serials[0], serials[3]);
+  const auto groups = SummarizeParts(parts, Grouped(1), nullptr).value();
+  EXPECT_EQ(groups, (std::vector<MessageGroup>{{"a", std::nullopt, 3, 2, 4}}));
+  const auto interrupted = SummarizeParts(parts, {}, [] { return true; });
+  EXPECT_EQ(interrupted.status().code(), Code::kInterrupted);
 }
 
 TEST_P(SummaryTest, DoesNotExceedTheMostNumberOfGroups) {
@@ -168,6 +225,17 @@ TEST_P(SummaryTest, DoesNotExceedTheMostNumberOfGroups) {
   const auto groups = Summarize({"#"}, {}, options);
   EXPECT_EQ(groups.status().code(), Code::kInvalidArgument);
   EXPECT_NE(groups.status().message().find("may have 2 groups"), std::string::npos);
+}
+
+TEST_P(SummaryTest, DoesNotReadMoreMessagesThanItMay) {
+  Append({{"a", 5}, {"c", 5}, {"d", 5}});
+  SummaryOptions options = Grouped(1);
+  options.rows_max = 3;
+  EXPECT_EQ(Summarize({"#"}, {}, options)->size(), 3U);
+  options.rows_max = 2;
+  const auto groups = Summarize({"#"}, {}, options);
+  EXPECT_EQ(groups.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(groups.status().message().find("may read 2 messages"), std::string::npos);
 }
 
 TEST_P(SummaryTest, EndsWhenItIsInterrupted) {
@@ -213,6 +281,11 @@ TEST_P(SummaryOfBlocksTest, ReadsNoPageOfBlocksThatCountAsAWhole) {
   ExpectRight({"#"}, {}, {});
   ExpectRight({"#"}, {0, 1'000}, Grouped(0, 5'000));
   ExpectRight({"+/#"}, {}, {});
+  const auto whole = PartsOfSlices({"+/#"}, {}, std::uint64_t{1} << 40);
+  EXPECT_EQ(*SummarizeParts(whole, {}, nullptr), Expected({"+/#"}, {}, {}));
+  SummaryOptions nothing_read;
+  nothing_read.rows_max = 0;
+  ExpectRight({"#"}, {}, nothing_read);
   EXPECT_EQ(PagesRead(), before + 0) << "the fresh block counts by its entry, too";
 }
 

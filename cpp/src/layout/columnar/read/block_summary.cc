@@ -37,16 +37,46 @@ bool BlockSummary::IsOneGroup(const Extent& extent) const {
 void BlockSummary::AddPage(const Page& page, const DeletedRows* deleted) {
   ++counters_.pages_read;
   counters_.rows_examined += page.rows();
+  groups_->AddRead(page.rows());
+  const bool masked = query_.rows().MayMask(page.extent());
+  if (query_.rows().Covers(page.extent()) && !masked && deleted == nullptr) {
+    AddRuns(page);
+  } else {
+    AddRows(page, masked, deleted);
+  }
+}
+
+void BlockSummary::AddRuns(const Page& page) {
+  const std::vector<bool> wanted = query_.TopicsOf(page);
+  for (std::uint32_t row = 0; row < page.rows();) {
+    const std::uint32_t topic = page.topic_of(row);
+    if (!wanted[topic]) {
+      ++row;
+      continue;
+    }
+    const MessageGroups::Span span = groups_->SpanOf(page.time(row));
+    std::int64_t first_time = page.time(row);
+    std::int64_t last_time = first_time;
+    const std::uint32_t begin = row;
+    for (++row; row < page.rows() && page.topic_of(row) == topic && span.Holds(page.time(row));
+         ++row) {
+      first_time = std::min(first_time, page.time(row));
+      last_time = std::max(last_time, page.time(row));
+    }
+    groups_->CountOf(page.topic(topic), first_time).Add(row - begin, first_time, last_time);
+    counters_.rows_matched += row - begin;
+  }
+}
+
+void BlockSummary::AddRows(const Page& page, bool masked, const DeletedRows* deleted) {
   const RowSelector& rows = query_.rows();
   const std::vector<bool> wanted = query_.TopicsOf(page);
-  const bool covered = rows.Covers(page.extent());
-  const bool masked = rows.MayMask(page.extent());
   static const DeletedRows kNone;
   DeletedCursor gone(deleted == nullptr ? kNone : *deleted);
   std::vector<TopicGroup> topic_groups(page.topics());
   for (std::uint32_t row = 0; row < page.rows(); ++row) {
     const std::uint32_t topic = page.topic_of(row);
-    if (!wanted[topic] || (!covered && !rows.Wants(page, row)) || gone.Holds(row) ||
+    if (!wanted[topic] || !rows.Wants(page, row) || gone.Holds(row) ||
         (masked && rows.IsMasked(page, row))) {
       continue;
     }
@@ -62,9 +92,9 @@ void BlockSummary::AddPage(const Page& page, const DeletedRows* deleted) {
 
 Result<std::vector<std::uint32_t>> BlockSummary::AddByDirectory(const Block& block,
                                                                 const DeletedByPage& deleted) {
-  TOPICDB_ASSIGN_OR_RETURN(const BlockQuery::Pages pages, query_.PagesOf(block, &reader_));
-  if (!query_.wants_every_topic()) return pages.numbers;
-  TOPICDB_ASSIGN_OR_RETURN(const Directory directory, reader_.LoadDirectory(block));
+  TOPICDB_ASSIGN_OR_RETURN(BlockQuery::Pages pages, query_.PagesOf(block, &reader_));
+  if (!query_.wants_every_topic()) return std::move(pages.numbers);
+  const Directory& directory = pages.directory;
   std::vector<std::uint32_t> to_read;
   for (const std::uint32_t number : pages.numbers) {
     const PageEntry& page = directory[number];

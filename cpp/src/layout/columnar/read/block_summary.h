@@ -36,8 +36,12 @@ class BlockSummary {
   // Returns whether all messages of a part of a block are wanted and in one group, as far as times
   // and commits decide. The part must have no deleted rows.
   bool IsOneGroup(const Extent& extent) const;
-  // Adds the wanted rows of a page.
+  // Adds the wanted rows of a page. `deleted` is null if the page has no deleted rows.
   void AddPage(const Page& page, const DeletedRows* deleted);
+  // Adds all rows of the wanted topics, run by run.
+  void AddRuns(const Page& page);
+  // Adds rows one by one. `masked` says whether a mask may hide some.
+  void AddRows(const Page& page, bool masked, const DeletedRows* deleted);
 
   const BlockQuery query_;
   MessageGroups* const groups_;

@@ -30,14 +30,15 @@ Result<bool> BlockQuery::MayHold(const BlockReader& reader, const Block& block) 
 }
 
 Result<BlockQuery::Pages> BlockQuery::PagesOf(const Block& block, BlockReader* reader) const {
-  if (!block.is_paged()) return Pages{{0}, block.entry.rows};
-  TOPICDB_ASSIGN_OR_RETURN(const Directory directory, reader->LoadDirectory(block));
+  if (!block.is_paged()) return Pages{{0}, block.entry.rows, {}};
+  Pages pages;
+  TOPICDB_ASSIGN_OR_RETURN(pages.directory, reader->LoadDirectory(block));
+  const Directory& directory = pages.directory;
   std::vector<WantedStreams> streams;
   for (const TopicSelector& selector : selectors_) {
     TOPICDB_ASSIGN_OR_RETURN(WantedStreams wanted, selector.StreamsIn(block, reader));
     streams.push_back(std::move(wanted));
   }
-  Pages pages;
   for (std::uint32_t page = 0; page < directory.size(); ++page) {
     const PageEntry& entry = directory[page];
     const PageEntry* next = page + 1 < directory.size() ? &directory[page + 1] : nullptr;

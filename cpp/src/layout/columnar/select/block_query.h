@@ -30,6 +30,7 @@ class BlockQuery {
   struct Pages {
     std::vector<std::uint32_t> numbers;
     std::uint64_t rows = 0;  // of these pages together
+    Directory directory;     // of all pages of the block; empty if the block is not paged
   };
   // Returns the pages of a block that may hold wanted rows. Returns kCorruption if a record of the
   // block is damaged.
