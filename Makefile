@@ -30,6 +30,10 @@ test: ## all tests: C++ plain and under ASan, the release wheel, Python against 
 test-long: ## the long Python tests that make test leaves out; ARGS=storage, spark or programs for one suite
 	@scripts/test_long.sh $(ARGS)
 
+.PHONY: test-s3
+test-s3: ## the tests of uploads against a real S3 server, which it compiles with Cargo; 700 MB of jars, once per machine
+	@scripts/test_s3.sh $(ARGS)
+
 .PHONY: test-loaded
 test-loaded: ## all tests on a loaded machine: at the lowest priority, beside a busy loop on each core
 	@scripts/loaded.sh scripts/test.sh

@@ -43,6 +43,8 @@ class S3Server:
             "secret.key": SECRET,
             "path.style.access": "true",
             "attempts.maximum": "2",
+            "retry.limit": "2",
+            "retry.interval": "10ms",
         }
         jars = ",".join(str(path) for path in sorted(Path(JARS).glob("*.jar")))
         return {

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from s3_server import BUCKET, KEY, SECRET, S3Server
 
 import topicdb
-from topicdb.uploads import upload
+from topicdb.uploads import download, upload, uploads
 
 COUNT = 30_000
 Row = tuple[str, int, bytes]
@@ -101,3 +102,54 @@ def test_an_upload_is_only_read(spark: SparkSession, place: str) -> None:
         frame.write.format("topicdb-native").mode("append").save(place)
     with pytest.raises(PySparkException, match="expected a directory; format"):
         spark.read.format("topicdb").load(place).count()
+
+
+@pytest.mark.s3
+@pytest.mark.slow
+@pytest.mark.usefixtures("native")
+def test_a_bucket_of_a_real_server(
+    spark: SparkSession, s3: S3Server, database: str, tmp_path: Path
+) -> None:
+    with topicdb.open(database) as db:
+        first = upload(db, s3.url("fleet"))
+        db.append([("again/x", 1, b"again")])
+        second = upload(db, s3.url("fleet"), keep=1)
+        assert 0 < second.new_bytes < first.bytes
+        assert [one.number for one in uploads(s3.url("fleet"))] == [2]
+        frame = load(spark, f"s3a://{BUCKET}/fleet")
+        assert rows_of(frame) == rows_of(load(spark, database))
+        download(s3.url("fleet"), tmp_path / "back")
+        assert rows_of(load(spark, str(tmp_path / "back"))) == rows_of(frame)
+        db.delete("again/#")
+        upload(db, s3.url("lacking"))  # the JVM keeps in memory what it has read of the other
+
+    files = s3.root / BUCKET / "lacking" / "files"
+    largest = max(files.glob("*.sst"), key=lambda path: path.stat().st_size)
+    for name in (largest.name, next(files.glob("*-TOPICDB")).name):
+        (files / name).rename(tmp_path / "aside")
+        with pytest.raises(PySparkException, match=rf"CorruptionError: .*{name} is missing"):
+            load(spark, f"s3a://{BUCKET}/lacking").selectExpr("sum(length(value))").collect()
+        (tmp_path / "aside").rename(files / name)
+
+
+@pytest.mark.s3
+@pytest.mark.slow
+@pytest.mark.usefixtures("native")
+def test_a_store_that_refuses_and_one_that_is_gone(
+    spark: SparkSession, s3: S3Server, database: str
+) -> None:
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    settings.set("fs.s3a.bucket.refusing.secret.key", "wrong")
+    settings.set("fs.s3a.bucket.gone.endpoint", "http://127.0.0.1:1")
+    (s3.root / "refusing").mkdir()
+    for bucket in ("refusing", "gone"):
+        with pytest.raises(PySparkException, match=f"StorageError: listing s3a://{bucket}/x/man"):
+            load(spark, f"s3a://{bucket}/x").count()
+    wrong = s3.url("x").replace(SECRET, "wrong")
+    with topicdb.open(database) as db:
+        with pytest.raises(topicdb.StorageError, match=f"of s3://{BUCKET}/x: ") as refused:
+            upload(db, wrong)
+        assert KEY not in str(refused.value)
+        gone = s3.url("x").replace(s3.endpoint, "http://127.0.0.1:1")
+        with pytest.raises(topicdb.StorageError, match=f"of s3://{BUCKET}/x: "):
+            upload(db, gone)

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -62,36 +63,41 @@ public final class TopicMatches implements ScalarFunction<Boolean> {
   private static boolean matches(UTF8String filter, UTF8String topic) {
     int filterSize = filter.numBytes();
     int topicSize = topic.numBytes();
-    boolean isWild = filter.getByte(0) == '+' || filter.getByte(0) == '#';
-    if (isWild && topicSize > 0 && topic.getByte(0) == '$') {
+    boolean isWild = at(filter, 0) == '+' || at(filter, 0) == '#';
+    if (isWild && topicSize > 0 && at(topic, 0) == '$') {
       return false;
     }
-    int at = 0; // in the filter
+    int here = 0; // in the filter
     int there = 0; // in the topic
-    while (at < filterSize) {
-      byte wanted = filter.getByte(at);
+    while (here < filterSize) {
+      byte wanted = at(filter, here);
       if (wanted == '#') {
         return true;
       }
       if (wanted == '+') {
-        at++;
-        while (there < topicSize && topic.getByte(there) != '/') {
+        here++;
+        while (there < topicSize && at(topic, there) != '/') {
           there++;
         }
-      } else if (there < topicSize && topic.getByte(there) == wanted) {
-        at++;
+      } else if (there < topicSize && at(topic, there) == wanted) {
+        here++;
         there++;
       } else {
-        return there == topicSize && isRestOptional(filter, at);
+        return there == topicSize && isRestOptional(filter, here);
       }
     }
     return there == topicSize;
   }
 
   /** Returns whether the rest of a filter matches nothing, too: "a/#" matches "a". */
-  private static boolean isRestOptional(UTF8String filter, int at) {
-    return at + 2 == filter.numBytes()
-        && filter.getByte(at) == '/'
-        && filter.getByte(at + 1) == '#';
+  private static boolean isRestOptional(UTF8String filter, int place) {
+    return place + 2 == filter.numBytes()
+        && at(filter, place) == '/'
+        && at(filter, place + 1) == '#';
+  }
+
+  /** Returns a byte of a text. That of UTF8String is private in Spark 3.5. */
+  private static byte at(UTF8String text, int place) {
+    return Platform.getByte(text.getBaseObject(), text.getBaseOffset() + place);
   }
 }
