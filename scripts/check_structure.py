@@ -96,6 +96,7 @@ JAVA = ROOT / "spark" / "src"
 JAVA_PACKAGES = [
     "io.topicdb.spark.core",
     "io.topicdb.spark.select",
+    "io.topicdb.spark.summary",
     "io.topicdb.spark.write",
     "io.topicdb.spark",
 ]

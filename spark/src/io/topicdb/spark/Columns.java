@@ -12,11 +12,12 @@ import org.apache.spark.sql.types.StructType;
 final class Columns {
   static final String SHARD = "shard";
   static final String SERIAL = "serial";
+  static final String TOPIC = "topic";
   static final String VALUE = "value";
 
   private static final StructType MESSAGES =
       new StructType()
-          .add("topic", DataTypes.StringType, false)
+          .add(TOPIC, DataTypes.StringType, false)
           .add("timestamp", DataTypes.TimestampType, false)
           .add(VALUE, DataTypes.BinaryType, false);
 

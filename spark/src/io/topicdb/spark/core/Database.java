@@ -93,13 +93,32 @@ public final class Database implements AutoCloseable {
    * @param wanted the sum of the numbers of {@link SliceScan}, of all that its batches are to have
    */
   public synchronized SliceScan scan(List<String> filters, List<Slice> slices, int wanted) {
-    byte[][] classes = new byte[slices.size()][];
-    long[] numbers = new long[slices.size() * Slice.NUMBERS];
-    for (int i = 0; i < classes.length; i++) {
-      classes[i] = utf8(slices.get(i).slab().retentionClass());
-      slices.get(i).put(numbers, i * Slice.NUMBERS);
-    }
-    return new SliceScan(Native.newScan(open(), utf8(filters), classes, numbers, wanted), wanted);
+    return new SliceScan(
+        Native.newScan(open(), utf8(filters), classesOf(slices), numbersOf(slices), wanted), wanted);
+  }
+
+  /**
+   * Counts the messages of slices that match a filter, in groups. Reads no more of them than it
+   * must. Throws TopicDbException; a {@link TopicDbException#VALUE} if there are more groups, or more
+   * messages to be read, than allowed.
+   *
+   * @param grouping what makes a group
+   * @param groupsMax the most groups
+   * @param rowsMax the most messages that it may read
+   */
+  public synchronized Groups summarize(
+      List<String> filters, List<Slice> slices, Grouping grouping, long groupsMax, long rowsMax) {
+    Object[] found =
+        Native.summarize(
+            open(),
+            utf8(filters),
+            classesOf(slices),
+            numbersOf(slices),
+            grouping.levels(),
+            grouping.span(),
+            groupsMax,
+            rowsMax);
+    return new Groups((byte[]) found[0], (long[]) found[1]);
   }
 
   /** Closes it. May be repeated. */
@@ -117,6 +136,18 @@ public final class Database implements AutoCloseable {
       throw new TopicDbException("ClosedError", "the database is closed");
     }
     return handle;
+  }
+
+  private static byte[][] classesOf(List<Slice> slices) {
+    return slices.stream().map(slice -> utf8(slice.slab().retentionClass())).toArray(byte[][]::new);
+  }
+
+  private static long[] numbersOf(List<Slice> slices) {
+    long[] numbers = new long[slices.size() * Slice.NUMBERS];
+    for (int i = 0; i < slices.size(); i++) {
+      slices.get(i).put(numbers, i * Slice.NUMBERS);
+    }
+    return numbers;
   }
 
   private static byte[] utf8(String text) {

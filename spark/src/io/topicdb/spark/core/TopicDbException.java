@@ -15,10 +15,13 @@ public final class TopicDbException extends IllegalArgumentException {
   /** The name of the error about what is no topic or topic filter. */
   public static final String TOPIC = "TopicError";
 
+  /** The name of the error about an argument that cannot be right, or a limit that was met. */
+  public static final String VALUE = "ValueError";
+
   /** The names of the codes of the core's Status (cpp/include/topicdb/status.h), by number. */
   private static final String[] NAMES = {
     "Error",
-    "ValueError",
+    VALUE,
     TOPIC,
     "SchemaError",
     "NotFoundError",
