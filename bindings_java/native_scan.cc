@@ -18,6 +18,7 @@ namespace topicdb::java {
 namespace {
 
 constexpr std::size_t kSliceNumbers = 9;  // Slice.NUMBERS
+constexpr std::size_t kGroupNumbers = 5;  // Groups.NUMBERS
 // What Java wants of a batch besides topics and times: the numbers of SliceScan.
 constexpr jint kValues = 1;
 constexpr jint kSerials = 2;
@@ -159,6 +160,26 @@ std::shared_ptr<const Batch> BatchOf(std::size_t rows, const std::vector<jlong>&
   return batch;
 }
 
+constexpr std::size_t kTopicBytesMax = std::size_t{1} << 30;  // of all groups together
+
+// Returns groups as Groups.java wants them: their topics, one behind the other, and numbers.
+jobjectArray ArraysOf(JNIEnv* env, const std::vector<MessageGroup>& groups) {
+  std::string topics;
+  std::vector<jlong> numbers;
+  numbers.reserve(groups.size() * kGroupNumbers);
+  for (const MessageGroup& group : groups) {
+    topics += group.topic;
+    if (topics.size() > kTopicBytesMax) {
+      throw Failure(InvalidArgument("a summary has more than a gibibyte of topics: read less"));
+    }
+    numbers.insert(numbers.end(),
+                   {static_cast<jlong>(topics.size()), NumberOf(group.span_start),
+                    static_cast<jlong>(group.messages), static_cast<jlong>(group.first_time),
+                    static_cast<jlong>(group.last_time)});
+  }
+  return PairOf(env, BytesOf(env, topics), ArrayOf(env, numbers));
+}
+
 }  // namespace
 
 }  // namespace topicdb::java
@@ -211,6 +232,21 @@ TOPICDB_NATIVE(jlong, lend)
 
 TOPICDB_NATIVE(void, release)(JNIEnv* env, jclass, jlong batch) {
   Guarded(env, [&] { const std::unique_ptr<LentBatch> ended(&ObjectOf<LentBatch>(batch)); });
+}
+
+TOPICDB_NATIVE(jobjectArray, summarize)
+(JNIEnv* env, jclass native, jlong database, jobjectArray filters, jobjectArray classes,
+ jlongArray numbers, jint levels, jlong span, jlong groups_max, jlong rows_max) {
+  return Guarded(env, [&] {
+    SummaryOptions options;
+    options.topic_levels = levels < 0 ? SummaryOptions::kAllLevels : levels;
+    options.span = OptionalOf(span);
+    options.groups_max = static_cast<std::size_t>(groups_max);
+    options.rows_max = static_cast<std::uint64_t>(rows_max);
+    return ArraysOf(env, Unwrap(ObjectOf<Database>(database).Summarize(
+                             FiltersOf(env, filters), SlicesOf(env, classes, numbers), options,
+                             InterruptsOf(env, native))));
+  });
 }
 
 TOPICDB_NATIVE(void, endScan)(JNIEnv* env, jclass, jlong scan) {

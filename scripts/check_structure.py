@@ -95,6 +95,7 @@ SUFFIXES = {".cc", ".h", ".java", ".py", ".pyi"}
 # The packages of the Spark connector, the lowest first: each may import those before it.
 JAVA = ROOT / "spark" / "src"
 JAVA_PACKAGES = [
+    "io.topicdb.spark.types",
     "io.topicdb.spark.core",
     "io.topicdb.spark.functions",
     "io.topicdb.spark.select",
@@ -102,6 +103,7 @@ JAVA_PACKAGES = [
     "io.topicdb.spark.grpc",
     "io.topicdb.spark.place",
     "io.topicdb.spark.stream",
+    "io.topicdb.spark.summary",
     "io.topicdb.spark.vectors",
     "io.topicdb.spark.write",
     "io.topicdb.spark",

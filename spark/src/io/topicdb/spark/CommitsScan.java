@@ -1,11 +1,11 @@
 package io.topicdb.spark;
 
 import io.topicdb.spark.core.Database;
-import io.topicdb.spark.core.Extent;
 import io.topicdb.spark.core.MessageScan;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.Losses;
 import io.topicdb.spark.stream.CommitsPartition;
+import io.topicdb.spark.types.Extent;
 import java.util.Map;
 import java.util.stream.Collectors;
 

@@ -21,6 +21,11 @@ record Query(Options options, Selection selection, StructType columns, int limit
     return columns.getFieldIndex(column).isDefined();
   }
 
+  /** Returns whether values must be read: properties are in them. */
+  boolean wantsValues() {
+    return wants(Columns.VALUE) || wantsProperties();
+  }
+
   boolean wantsProperties() {
     for (String name : columns.fieldNames()) {
       if (Columns.isProperty(name)) {

@@ -1,8 +1,8 @@
 package io.topicdb.spark;
 
 import io.topicdb.spark.select.WriteOptions;
-import io.topicdb.spark.write.JobWriteBuilder;
 import io.topicdb.spark.vectors.Columns;
+import io.topicdb.spark.write.JobWriteBuilder;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;

@@ -1,5 +1,10 @@
 package io.topicdb.spark.core;
 
+import io.topicdb.spark.types.CommitSpan;
+import io.topicdb.spark.types.Extent;
+import io.topicdb.spark.types.Grouping;
+import io.topicdb.spark.types.Limits;
+import io.topicdb.spark.types.Slab;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -118,13 +123,24 @@ public final class Database implements MessageSource {
 
   @Override
   public synchronized MessageScan scan(List<String> filters, List<Slice> slices, int wanted) {
-    byte[][] classes = new byte[slices.size()][];
-    long[] numbers = new long[slices.size() * Slice.NUMBERS];
-    for (int i = 0; i < classes.length; i++) {
-      classes[i] = utf8(slices.get(i).slab().retentionClass());
-      slices.get(i).put(numbers, i * Slice.NUMBERS);
-    }
-    return new SliceScan(Native.newScan(open(), utf8(filters), classes, numbers, wanted), wanted);
+    return new SliceScan(
+        Native.newScan(open(), utf8(filters), classesOf(slices), numbersOf(slices), wanted), wanted);
+  }
+
+  @Override
+  public synchronized Groups summarize(
+      List<String> filters, List<Slice> slices, Grouping grouping, long groupsMax, long rowsMax) {
+    Object[] found =
+        Native.summarize(
+            open(),
+            utf8(filters),
+            classesOf(slices),
+            numbersOf(slices),
+            grouping.levels(),
+            grouping.span(),
+            groupsMax,
+            rowsMax);
+    return new Groups((byte[]) found[0], (long[]) found[1]);
   }
 
   /**
@@ -194,6 +210,18 @@ public final class Database implements MessageSource {
 
   private static long orAbsent(Long number) {
     return number == null ? Slice.ABSENT : number;
+  }
+
+  private static byte[][] classesOf(List<Slice> slices) {
+    return slices.stream().map(slice -> utf8(slice.slab().retentionClass())).toArray(byte[][]::new);
+  }
+
+  private static long[] numbersOf(List<Slice> slices) {
+    long[] numbers = new long[slices.size() * Slice.NUMBERS];
+    for (int i = 0; i < slices.size(); i++) {
+      slices.get(i).put(numbers, i * Slice.NUMBERS);
+    }
+    return numbers;
   }
 
   private static byte[] utf8(String text) {

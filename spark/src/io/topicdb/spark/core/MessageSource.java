@@ -1,5 +1,7 @@
 package io.topicdb.spark.core;
 
+import io.topicdb.spark.types.Extent;
+import io.topicdb.spark.types.Grouping;
 import java.util.List;
 import java.util.Map;
 
@@ -39,6 +41,18 @@ public interface MessageSource extends AutoCloseable {
    * @param wanted the sum of the numbers of {@link MessageScan}, of all that its batches are to have
    */
   MessageScan scan(List<String> filters, List<Slice> slices, int wanted);
+
+  /**
+   * Counts the messages of slices that match a filter, in groups. Reads no more of them than it
+   * must. Throws a {@link TopicDbException#VALUE} if there are more groups, or more messages to be
+   * read, than allowed. Servers do not count slices.
+   *
+   * @param grouping what makes a group
+   * @param groupsMax the most groups
+   * @param rowsMax the most messages that it may read
+   */
+  Groups summarize(
+      List<String> filters, List<Slice> slices, Grouping grouping, long groupsMax, long rowsMax);
 
   /** Closes it. May be repeated. */
   @Override

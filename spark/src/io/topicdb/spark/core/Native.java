@@ -107,6 +107,26 @@ final class Native {
 
   static native void endScan(long scan);
 
+  /**
+   * Counts the messages of slices, which are given as {@link #slices} returns them, in groups.
+   * Returns the topics of the groups, one behind the other (byte[]), and their numbers (long[], in
+   * the order of {@link Groups}).
+   *
+   * @param levels how many levels of topics make a group, -1 for all
+   * @param span of a group in µs, {@link Slice#ABSENT} for none
+   * @param groupsMax the most groups; more are a ValueError
+   * @param rowsMax the most messages that may be read one by one; more are a ValueError
+   */
+  static native Object[] summarize(
+      long database,
+      byte[][] filters,
+      byte[][] classes,
+      long[] numbers,
+      int levels,
+      long span,
+      long groupsMax,
+      long rowsMax);
+
   /** Returns whether a database shards by key. */
   static native boolean shardsByKey(byte[] path);
 

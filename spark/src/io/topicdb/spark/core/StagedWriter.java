@@ -1,5 +1,6 @@
 package io.topicdb.spark.core;
 
+import io.topicdb.spark.types.Staged;
 import java.nio.charset.StandardCharsets;
 
 /** Stages in files beside the shards. {@link Directory#open} makes it. */

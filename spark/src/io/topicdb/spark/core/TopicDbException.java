@@ -18,10 +18,13 @@ public final class TopicDbException extends IllegalArgumentException {
   /** The name of the error about a thread that was interrupted. */
   static final String INTERRUPTED = "InterruptedError";
 
+  /** The name of the error about an argument that cannot be right, or a limit that was met. */
+  public static final String VALUE = "ValueError";
+
   /** The names of the codes of the core's Status (cpp/include/topicdb/status.h), by number. */
   private static final String[] NAMES = {
     "Error",
-    "ValueError",
+    VALUE,
     TOPIC,
     "SchemaError",
     "NotFoundError",

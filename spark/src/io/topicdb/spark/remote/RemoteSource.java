@@ -1,12 +1,14 @@
 package io.topicdb.spark.remote;
 
-import io.topicdb.spark.core.Extent;
+import io.topicdb.spark.core.Groups;
 import io.topicdb.spark.core.MessageScan;
 import io.topicdb.spark.core.MessageSource;
-import io.topicdb.spark.core.Slab;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.Servers;
+import io.topicdb.spark.types.Extent;
+import io.topicdb.spark.types.Grouping;
+import io.topicdb.spark.types.Slab;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -154,6 +156,12 @@ public final class RemoteSource implements MessageSource {
   @Override
   public MessageScan scan(List<String> filters, List<Slice> slices, int wanted) {
     return new RemoteScan(connection, filters, slices, wanted);
+  }
+
+  @Override
+  public Groups summarize(
+      List<String> filters, List<Slice> slices, Grouping grouping, long groupsMax, long rowsMax) {
+    throw new TopicDbException("NotImplementedError", "servers do not count slices");
   }
 
   @Override

@@ -1,10 +1,10 @@
 package io.topicdb.spark.remote;
 
 import io.topicdb.spark.core.Directory;
-import io.topicdb.spark.core.Staged;
 import io.topicdb.spark.core.Staging;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.Servers;
+import io.topicdb.spark.types.Staged;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;

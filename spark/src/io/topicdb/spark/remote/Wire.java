@@ -1,8 +1,8 @@
 package io.topicdb.spark.remote;
 
-import io.topicdb.spark.core.Slab;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.select.Json;
+import io.topicdb.spark.types.Slab;
 import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;

@@ -1,7 +1,7 @@
 package io.topicdb.spark.select;
 
-import io.topicdb.spark.core.Slab;
 import io.topicdb.spark.core.TopicDbException;
+import io.topicdb.spark.types.Slab;
 import java.util.Collection;
 import java.util.TreeSet;
 

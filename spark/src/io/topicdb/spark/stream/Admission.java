@@ -1,8 +1,8 @@
 package io.topicdb.spark.stream;
 
-import io.topicdb.spark.core.CommitSpan;
 import io.topicdb.spark.core.Database;
-import io.topicdb.spark.core.Limits;
+import io.topicdb.spark.types.CommitSpan;
+import io.topicdb.spark.types.Limits;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;

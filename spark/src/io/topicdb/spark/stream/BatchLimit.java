@@ -1,7 +1,7 @@
 package io.topicdb.spark.stream;
 
-import io.topicdb.spark.core.Limits;
 import io.topicdb.spark.select.StreamOptions;
+import io.topicdb.spark.types.Limits;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
 

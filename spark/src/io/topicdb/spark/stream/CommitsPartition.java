@@ -1,6 +1,6 @@
 package io.topicdb.spark.stream;
 
-import io.topicdb.spark.core.Slab;
+import io.topicdb.spark.types.Slab;
 import java.util.Set;
 import org.apache.spark.sql.connector.read.InputPartition;
 

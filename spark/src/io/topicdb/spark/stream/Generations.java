@@ -1,12 +1,12 @@
 package io.topicdb.spark.stream;
 
 import io.topicdb.spark.core.Database;
-import io.topicdb.spark.core.Extent;
-import io.topicdb.spark.core.Slab;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.Losses;
 import io.topicdb.spark.select.Options;
+import io.topicdb.spark.types.Extent;
+import io.topicdb.spark.types.Slab;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;

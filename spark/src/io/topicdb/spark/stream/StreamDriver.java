@@ -1,11 +1,11 @@
 package io.topicdb.spark.stream;
 
 import io.topicdb.spark.core.Database;
-import io.topicdb.spark.core.Extent;
-import io.topicdb.spark.core.Limits;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.StreamOptions;
+import io.topicdb.spark.types.Extent;
+import io.topicdb.spark.types.Limits;
 import java.util.List;
 import java.util.Map;
 import java.util.SortedMap;

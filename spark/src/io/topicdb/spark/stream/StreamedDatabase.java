@@ -1,8 +1,8 @@
 package io.topicdb.spark.stream;
 
 import io.topicdb.spark.core.Database;
-import io.topicdb.spark.core.Extent;
 import io.topicdb.spark.select.StreamOptions;
+import io.topicdb.spark.types.Extent;
 import java.util.Map;
 
 /**

@@ -12,11 +12,12 @@ import org.apache.spark.sql.types.StructType;
 public final class Columns {
   public static final String SHARD = "shard";
   public static final String SERIAL = "serial";
+  public static final String TOPIC = "topic";
   public static final String VALUE = "value";
 
   private static final StructType MESSAGES =
       new StructType()
-          .add("topic", DataTypes.StringType, false)
+          .add(TOPIC, DataTypes.StringType, false)
           .add("timestamp", DataTypes.TimestampType, false)
           .add(VALUE, DataTypes.BinaryType, false);
 

@@ -1,9 +1,9 @@
 package io.topicdb.spark.write;
 
-import io.topicdb.spark.core.Staged;
 import io.topicdb.spark.core.Staging;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.WriteOptions;
+import io.topicdb.spark.types.Staged;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;

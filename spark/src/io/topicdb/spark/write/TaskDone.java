@@ -1,6 +1,6 @@
 package io.topicdb.spark.write;
 
-import io.topicdb.spark.core.Staged;
+import io.topicdb.spark.types.Staged;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;

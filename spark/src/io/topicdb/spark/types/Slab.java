@@ -1,4 +1,4 @@
-package io.topicdb.spark.core;
+package io.topicdb.spark.types;
 
 import java.io.Serializable;
 import java.util.Comparator;

@@ -1,4 +1,4 @@
-package io.topicdb.spark.core;
+package io.topicdb.spark.types;
 
 /**
  * What commits of a shard have. Immutable.

@@ -1,4 +1,4 @@
-package io.topicdb.spark.core;
+package io.topicdb.spark.types;
 
 /** The most messages, and the most bytes of their topics and values. Immutable. */
 public record Limits(long messages, long bytes) {
