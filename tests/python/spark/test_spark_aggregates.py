@@ -80,6 +80,24 @@ def test_aggregates_are_those_of_spark(
 
 
 @pytest.mark.usefixtures("native")
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_dates_of_utc_are_counted_by_the_core(spark: SparkSession, path: str, zone: str) -> None:
+    hour = 3_600_000_000
+    with topicdb.open(path) as db:
+        db.append([(f"m/{i % 3}", i * hour, b"") for i in range(100)])
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", zone)
+    session.conf.set("spark.sql.ansi.enabled", "true")  # only then Spark hands over the cast
+    for by in (["CAST(timestamp AS DATE)"], ["to_date(timestamp)", "topic"]):
+        wanted = aggregated(load(session, path, pushdown="false"), "true", by, "count(*) n")
+        for given in ({}, {"minPartitions": "4"}):
+            found = aggregated(load(session, path, **given), "true", by, "count(*) n")
+            assert sorted(found.collect()) == sorted(wanted.collect()), (by, given)
+            sign = "by [date(timestamp)" if given else "LocalTableScan"
+            assert (sign in plan_of(found)) is (zone == "UTC"), (by, given)
+
+
+@pytest.mark.usefixtures("native")
 def test_few_messages_are_counted_while_the_query_is_planned(
     spark: SparkSession, mixed: str
 ) -> None:

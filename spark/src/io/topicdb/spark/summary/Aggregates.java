@@ -11,6 +11,7 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.expressions.Cast;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
@@ -19,6 +20,7 @@ import org.apache.spark.sql.connector.expressions.aggregate.Count;
 import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
 import org.apache.spark.sql.connector.expressions.aggregate.Max;
 import org.apache.spark.sql.connector.expressions.aggregate.Min;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -31,12 +33,15 @@ import org.apache.spark.unsafe.types.UTF8String;
  * @param functions the aggregates of each group
  */
 public record Aggregates(List<Key> keys, List<Function> functions) implements Serializable {
+  private static final long DAY_US = 24L * 3_600 * 1_000_000;
+  private static final Set<String> UTC = Set.of("UTC", "Etc/UTC", "Z", "GMT", "+00:00");
   private static final Set<String> NEVER_NULL =
       Set.of("topic", "timestamp", "value", "shard", "serial");
 
-  /** What rows may be grouped by. */
+  /** What rows may be grouped by: the topic, or the date of the timestamp in UTC. */
   public enum Key {
-    TOPIC
+    TOPIC,
+    DATE
   }
 
   /** What the core can tell of a group. */
@@ -50,10 +55,11 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
   public static Aggregates of(Aggregation wanted) {
     List<Key> keys = new ArrayList<>();
     for (Expression expression : wanted.groupByExpressions()) {
-      if (!"topic".equals(column(expression))) {
+      Key key = keyOf(expression);
+      if (key == null) {
         return null;
       }
-      keys.add(Key.TOPIC);
+      keys.add(key);
     }
     List<Function> functions = new ArrayList<>();
     for (AggregateFunc aggregate : wanted.aggregateExpressions()) {
@@ -64,6 +70,17 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
       functions.add(function);
     }
     return new Aggregates(keys, functions);
+  }
+
+  /** Spark turns timestamps into dates by the zone of the session, the core by UTC. */
+  private static Key keyOf(Expression expression) {
+    if (expression instanceof Cast cast
+        && cast.dataType().equals(DataTypes.DateType)
+        && "timestamp".equals(column(cast.expression()))) {
+      boolean isUtc = UTC.contains(SQLConf.get().sessionLocalTimeZone());
+      return isUtc ? Key.DATE : null;
+    }
+    return "topic".equals(column(expression)) ? Key.TOPIC : null;
   }
 
   private static Function functionOf(AggregateFunc aggregate) {
@@ -86,7 +103,9 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
 
   /** Returns what the core has to count together. */
   public Grouping grouping() {
-    return new Grouping(keys.isEmpty() ? 0 : Grouping.ALL_LEVELS, Slice.ABSENT);
+    return new Grouping(
+        keys.contains(Key.TOPIC) ? Grouping.ALL_LEVELS : 0,
+        keys.contains(Key.DATE) ? DAY_US : Slice.ABSENT);
   }
 
   public boolean isGrouped() {
@@ -97,7 +116,9 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
   public StructType schema() {
     StructType schema = new StructType();
     for (Key key : keys) {
-      schema = schema.add(nameOf(key), DataTypes.StringType, false);
+      boolean isTopic = key == Key.TOPIC;
+      schema =
+          schema.add(nameOf(key), isTopic ? DataTypes.StringType : DataTypes.DateType, false);
     }
     for (Function function : functions) {
       boolean isCount = function == Function.COUNT;
@@ -122,10 +143,12 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
 
   private InternalRow row(Groups groups, int group) {
     List<Object> values = new ArrayList<>();
-    for (int i = 0; i < keys.size(); i++) {
-      int begin = groups.topicBegin(group);
+    for (Key key : keys) {
       values.add(
-          UTF8String.fromBytes(groups.topics(), begin, groups.topicBegin(group + 1) - begin));
+          switch (key) {
+            case TOPIC -> topic(groups, group);
+            case DATE -> (int) Math.floorDiv(groups.spanStart(group), DAY_US);
+          });
     }
     for (Function function : functions) {
       values.add(
@@ -136,6 +159,11 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
           });
     }
     return new GenericInternalRow(values.toArray());
+  }
+
+  private static UTF8String topic(Groups groups, int group) {
+    int begin = groups.topicBegin(group);
+    return UTF8String.fromBytes(groups.topics(), begin, groups.topicBegin(group + 1) - begin);
   }
 
   private InternalRow rowOfNothing() {
@@ -151,7 +179,7 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
   }
 
   private static String nameOf(Key key) {
-    return "topic";
+    return key == Key.TOPIC ? "topic" : "date(timestamp)";
   }
 
   private static String nameOf(Function function) {
