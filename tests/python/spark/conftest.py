@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -73,10 +74,18 @@ UPLOADS = [
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Lets tests that ask for a source run with each; modules with ``READS_UPLOADS`` with more."""
-    if "source" in metafunc.fixturenames:
-        uploads = UPLOADS if getattr(metafunc.module, "READS_UPLOADS", False) else []
-        metafunc.parametrize("source", [*SOURCES, *uploads], indirect=True)
+    """Lets tests that ask for a source run with each.
+
+    Modules with ``READS_UPLOADS`` run with more. Those with ``STREAMS`` leave out what streams not.
+    """
+    if "source" not in metafunc.fixturenames:
+        return
+    sources: list[Any] = list(SOURCES)
+    if getattr(metafunc.module, "READS_UPLOADS", False):
+        sources += UPLOADS
+    if getattr(metafunc.module, "STREAMS", False):
+        sources.remove("java-remote")
+    metafunc.parametrize("source", sources, indirect=True)
 
 
 @pytest.fixture

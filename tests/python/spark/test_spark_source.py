@@ -16,7 +16,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from spark_places import arguments_of, both, options_of
-from spark_queries import run_to_end
 from spark_streams import Streams
 
 import topicdb
@@ -193,9 +192,7 @@ def test_options_choose_what_is_read(spark: SparkSession, filled: str, source: s
     assert sorted(first + second) == sorted(messages())
 
 
-def test_shards_and_serials_if_asked_for(
-    spark: SparkSession, path: str, tmp_path: Path, source: str
-) -> None:
+def test_shards_and_serials_if_asked_for(spark: SparkSession, path: str, source: str) -> None:
     wanted = set()
     with topicdb.open(path) as db:
         for number in range(20):
@@ -210,18 +207,6 @@ def test_shards_and_serials_if_asked_for(
     assert {(r[0], bytes(r[1]), *r[2:]) for r in columns.collect()} == wanted
     last = max(serial for *_, serial in wanted)
     assert frame.where(f"serial = {last} AND topic LIKE 'm/%'").count() > 0
-    stream = spark.readStream.format(source).options(
-        **options_of(path), startingOffsets="earliest", includeMetadata="true"
-    )
-    writer = (
-        stream.load()
-        .writeStream.format("parquet")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-    )
-    run_to_end(lambda: writer.start(str(tmp_path / "out")))
-    streamed = spark.read.parquet(str(tmp_path / "out")).select(*columns.columns)
-    assert {(r[0], bytes(r[1]), *r[2:]) for r in streamed.collect()} == wanted
 
 
 def test_one_stream_gives_several_tasks(spark: SparkSession, path: str, source: str) -> None:

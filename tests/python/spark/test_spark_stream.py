@@ -19,6 +19,7 @@ from support import wait_until
 import topicdb
 
 ORDERS = ["true", "false"]  # values of the option commitOrder
+STREAMS = True  # the fixture `source` gives those that stream
 
 
 @pytest.fixture
@@ -83,6 +84,32 @@ def test_every_message_once_across_restarts(
     again = run(spark, path, checkpoint, **start)
     assert sorted(again[0]) == more  # the batch that failed, as it had been planned
     assert sorted(v for batch in again for v in batch) == [*more, *last]
+
+
+def test_shards_and_serials_if_asked_for(
+    spark: SparkSession, path: str, checkpoint: str, tmp_path: Path, source: str
+) -> None:
+    wanted = set()
+    with topicdb.open(path) as db:
+        for number in range(20):
+            rows = [(f"m/{i}", i, b"%d" % number) for i in range(10)]
+            serials = db.append(rows).serials
+            for topic, _, value in rows:
+                shard = topicdb.shard_of(topic, 3)
+                wanted.add((topic, value, shard, serials[shard]))
+    stream = spark.readStream.format(source).options(
+        **options_of(path), startingOffsets="earliest", includeMetadata="true"
+    )
+    writer = (
+        stream.load()
+        .writeStream.format("parquet")
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+    )
+    run_to_end(lambda: writer.start(str(tmp_path / "out")))
+    streamed = spark.read.parquet(str(tmp_path / "out"))
+    found = streamed.select("topic", "value", "shard", "serial").collect()
+    assert {(r[0], bytes(r[1]), *r[2:]) for r in found} == wanted
 
 
 def test_limits_of_a_micro_batch(
