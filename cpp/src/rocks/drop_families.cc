@@ -6,7 +6,7 @@ namespace topicdb::rocks {
 // not tell whether its family is gone. One call for all is much faster than one for each, because
 // each writes a new options file.
 rocksdb::Status DropFamilies(rocksdb::DB* db, const FamilyHandles& families) {
-  const rocksdb::Status all = db->DropColumnFamilies(families);
+  rocksdb::Status all = db->DropColumnFamilies(families);
   if (!all.IsInvalidArgument()) return all;
   for (rocksdb::ColumnFamilyHandle* family : families) {
     const rocksdb::Status status = db->DropColumnFamily(family);

@@ -1,7 +1,6 @@
 #include "rocks/files/object_files.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <rocksdb/file_system.h>
@@ -118,7 +117,7 @@ Result<std::size_t> ObjectFile::Read(std::uint64_t offset, std::size_t size, cha
     TOPICDB_ASSIGN_OR_RETURN(const Chunk chunk, Take(number, last));
     const std::size_t skipped = at - number * kChunkBytes;
     const std::size_t taken = std::min<std::uint64_t>(chunk->size() - skipped, end - at);
-    std::memcpy(to + (at - offset), chunk->data() + skipped, taken);
+    std::copy_n(chunk->data() + skipped, taken, to + (at - offset));
     at += taken;
   }
   return static_cast<std::size_t>(end - offset);
