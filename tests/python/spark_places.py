@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -13,6 +14,7 @@ from s3_server import BUCKET, S3Server
 from served import serving
 
 import topicdb
+import topicdb.spark
 from topicdb.spark import Remote
 from topicdb.uploads import upload
 
@@ -62,6 +64,13 @@ class Places:
     def close(self) -> None:
         """Closes all servers."""
         self._open.close()
+
+
+def skip_without_grpc() -> None:
+    """Skips the test if the JAR was built without gRPC: Maven Central could not be reached."""
+    with zipfile.ZipFile(topicdb.spark.jar()) as jar:
+        if "io/topicdb/spark/grpc/GrpcCalls.class" not in jar.namelist():
+            pytest.skip("the JAR was built without gRPC")
 
 
 _places: list[Places] = []

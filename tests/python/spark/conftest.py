@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from s3_server import S3Server, is_here, s3_server
-from spark_places import places
+from spark_places import places, skip_without_grpc
 from spark_settings import PATIENCE, be_patient
 from spark_streams import Streams
 
@@ -97,6 +97,8 @@ def source(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]
     kind, place = request.param.split("-")
     if kind == "java":
         add_native(spark)
+    if request.param == "java-remote":
+        skip_without_grpc()
     store = request.getfixturevalue("s3") if place == "s3" else None
     for _ in places(place, store):
         yield "topicdb-native" if kind == "java" else "topicdb"

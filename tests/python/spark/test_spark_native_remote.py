@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from served import Process, make_certificates, serving
+from spark_places import skip_without_grpc
 
 import topicdb
 from topicdb.remote.server import tokens
@@ -29,6 +30,12 @@ def fill(path: Path) -> None:
         database.append([(f"own/{i}", i, b"own") for i in range(60)])
         told = Envelope(b"told", qos=1, content_type="text/plain")
         database.append([("site/0", ROWS, told.encode())], raw=True)
+
+
+@pytest.fixture(autouse=True)
+def grpc(native: str) -> None:
+    """Skips the tests without gRPC."""
+    skip_without_grpc()
 
 
 class Guarded:

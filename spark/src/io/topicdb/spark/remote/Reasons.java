@@ -24,7 +24,7 @@ final class Reasons {
               "nobody listens there: is topicdb serve running, at this host and port?"),
           new Reason(List.of("unable to resolve host"), null, "the name {host} is not known"),
           new Reason(
-              List.of("cannot verify hostname", "hostname"),
+              List.of("cannot verify hostname", "hostname", "subject alternative"),
               true,
               "the certificate of the server is not for {host}: connect by the name that it has, or"
                   + " give that as tls_certificate_name"),
@@ -48,7 +48,7 @@ final class Reasons {
               "the server closed the connection at once: it may want TLS (grpc+tls://), or be"
                   + " another program"),
           new Reason(
-              List.of("end of stream", "connection reset", "broken pipe", "closed"),
+              List.of("end of stream", "connection reset", "broken pipe", "closed", "handshake"),
               true,
               "the server closed the connection at once: it may want a certificate of the client"
                   + " (tls_certificate, tls_key), or be another program"),
