@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from s3_server import S3Server, is_here, s3_server
-from spark_places import places, skip_without_grpc
+from spark_places import places, skip_without_grpc, skip_without_streams
 from spark_settings import PATIENCE, be_patient
 from spark_streams import Streams
 
@@ -107,6 +107,7 @@ def source(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]
 @pytest.fixture
 def reader(spark: SparkSession, source: str) -> Iterator[Streams]:
     """Makes readers of streams of the source."""
+    skip_without_streams(source)
     streams = Streams(spark, source)
     yield streams
     streams.close()
