@@ -67,7 +67,7 @@ record SlicePlan(Place place, List<List<Slice>> tasks) {
             });
     try (MessageSource source = place.open()) {
       if (options.failsOnDataLoss()) {
-        needed.removeAll(source.extent(narrowed.filters()).slabs());
+        needed.removeAll(source.slabs(narrowed.filters()));
         Losses.check(needed, options.place());
       }
       if (narrowed.isEmpty()) {

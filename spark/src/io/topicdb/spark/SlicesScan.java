@@ -36,7 +36,7 @@ final class SlicesScan implements MessageScan {
   }
 
   private List<Slice> stored() {
-    Set<Slab> slabs = source.extent(query.selection().filters()).slabs();
+    Set<Slab> slabs = source.slabs(query.selection().filters());
     if (query.options().failsOnDataLoss()) {
       Losses.check(
           partition.slices().stream()

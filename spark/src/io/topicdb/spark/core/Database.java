@@ -9,6 +9,7 @@ import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -77,19 +78,27 @@ public final class Database implements MessageSource {
   /** Returns how far the open shards reach now, whatever the filters are. */
   @Override
   public synchronized Extent extent(List<String> filters) {
+    Map<Slab, Boolean> slabs = slabsByState();
+    List<Slab> current = slabs.keySet().stream().filter(slab -> !slabs.get(slab)).toList();
+    return new Extent(serials(Native.serials(open())), Set.copyOf(slabs.keySet()), current);
+  }
+
+  @Override
+  public synchronized Set<Slab> slabs(List<String> filters) {
+    return slabsByState().keySet();
+  }
+
+  /** Returns the slabs in the order of the core, and whether each is read-only. */
+  private Map<Slab, Boolean> slabsByState() {
     Object[] found = Native.slabs(open());
     byte[][] classes = (byte[][]) found[0];
     long[] numbers = (long[]) found[1];
-    List<Slab> slabs = new ArrayList<>();
-    List<Slab> current = new ArrayList<>();
+    Map<Slab, Boolean> slabs = new LinkedHashMap<>();
     for (int i = 0; i < classes.length; i++) {
       Slab slab = new Slab((int) numbers[3 * i], text(classes[i]), (int) numbers[3 * i + 1]);
-      slabs.add(slab);
-      if (numbers[3 * i + 2] == 0) {
-        current.add(slab);
-      }
+      slabs.put(slab, numbers[3 * i + 2] != 0);
     }
-    return new Extent(serials(Native.serials(open())), Set.copyOf(slabs), current);
+    return slabs;
   }
 
   /** Returns how far the open shards reach now. */

@@ -2,8 +2,10 @@ package io.topicdb.spark.core;
 
 import io.topicdb.spark.types.Extent;
 import io.topicdb.spark.types.Grouping;
+import io.topicdb.spark.types.Slab;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * A database to read slices from: in a directory, or at a server. Whoever opens it closes it, after
@@ -16,6 +18,13 @@ public interface MessageSource extends AutoCloseable {
    * @param filters of the reads to come; null stands for every topic
    */
   Extent extent(List<String> filters);
+
+  /**
+   * Returns the slabs that are there. A directory tells these faster than the whole extent.
+   *
+   * @param filters of the reads to come; null stands for every topic
+   */
+  Set<Slab> slabs(List<String> filters);
 
   /**
    * Returns slices that together hold each message that matches a filter once.

@@ -141,6 +141,11 @@ public final class RemoteSource implements MessageSource {
   }
 
   @Override
+  public Set<Slab> slabs(List<String> filters) {
+    return extent(filters).slabs();
+  }
+
+  @Override
   public List<Slice> slices(
       List<String> filters,
       Long start,

@@ -87,7 +87,7 @@ public final class SummaryReader implements PartitionReader<InternalRow> {
   /** Returns the slices whose slabs are still there. */
   private Deque<Slice> stored(Options options, List<Slice> slices) {
     try {
-      Set<Slab> slabs = source.extent(filters).slabs();
+      Set<Slab> slabs = source.slabs(filters);
       if (options.failsOnDataLoss()) {
         List<Slab> needed = slices.stream().map(Slice::slab).distinct().toList();
         List<Slab> missing = needed.stream().filter(slab -> !slabs.contains(slab)).toList();
