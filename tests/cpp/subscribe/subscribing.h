@@ -81,8 +81,12 @@ inline std::vector<std::string> Take(Subscription& subscription, std::size_t cou
 }
 
 inline void WaitUntilLive(const Subscription& subscription) {
-  while (subscription.Info().state != SubscriptionState::kLive)
+  SubscriptionState state = subscription.Info().state;
+  while (state != SubscriptionState::kLive) {
+    ASSERT_NE(state, SubscriptionState::kFailed);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    state = subscription.Info().state;
+  }
 }
 
 // Takes and acknowledges all messages that were committed before.

@@ -35,7 +35,10 @@ std::optional<LogGap> FindGap(const ShardView& view, Serial from, Holds holds) {
   const std::vector<SlabView>& slabs = view.slabs();
   for (auto place = slabs.begin(); place != slabs.end(); ++place) {
     const Slab& slab = *place->slab;
-    if (!IsUnlogged(view, slab) || LastCommitOf(place, slabs) < from) continue;
+    // Behind the last commit of the view, nothing is missing yet.
+    if (!IsUnlogged(view, slab) || std::min(LastCommitOf(place, slabs), view.serial()) < from) {
+      continue;
+    }
     const Serial first = std::max(from, FirstCommitOf(slab));
     const bool is_later = found.has_value() && found->first <= first;
     if (!is_later && holds(slab)) found = {slab.id(), first};
