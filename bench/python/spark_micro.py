@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame
 from spark_measure import digest, median
 from spark_owner import Owner, owner
 from spark_report import Line
-from spark_rows import Bench
+from spark_rows import PYTHON, Bench
 
 OVERHEAD_MS_MAX = 250
 STALL_MS_MAX = 120
 TURNS = 2  # queries for each sink; a run of one round has one
-SINKS = ("topicdb", "noop")
+SINKS = (PYTHON, "noop")
 
 
 @dataclass

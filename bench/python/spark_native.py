@@ -18,7 +18,7 @@ from spark_rows import Bench
 
 from topicdb.spark import connector
 
-NATIVE, SORTED = "topicdb-native", "sorted Parquet"
+NATIVE, SORTED = "topicdb", "sorted Parquet"
 Query = Callable[[DataFrame], DataFrame]
 # What is asked, and how many times Parquet's speed it should have; 0: no target.
 QUERIES: dict[str, tuple[Query, float]] = {

@@ -11,12 +11,11 @@ from pyspark.sql import DataFrame
 from spark_measure import Side, digest, digest_text, measured, median, to_noop, turns
 from spark_native import NATIVE
 from spark_report import Line
-from spark_rows import Bench, stream_once
+from spark_rows import PYTHON, Bench, stream_once
 
 import topicdb
 from topicdb.spark import connector
 
-PYTHON = "topicdb"
 SOURCES = {NATIVE: 0.8, PYTHON: 0.0}  # how fast a whole query should be; 0: no target
 ORDERS = {"true": "in commit order", "false": "in no order"}
 MICRO_ROWS = 10_000

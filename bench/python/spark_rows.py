@@ -1,4 +1,4 @@
-"""Rows 1 to 3, 6 and 7: ``format("topicdb")`` beside Spark's Parquet, in turns in one session."""
+"""Rows 1 to 3, 6 and 7: the source in Python beside Spark's Parquet, in turns in one session."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from topicdb.spark import batch, options, read_dataframe
 PLAN_MS_MAX = 200
 ORDERS = {"stream read to noop": "true", "the same, commitOrder=false": "false"}
 FUNCTION = "function"
+PYTHON = "topicdb-python"
 TRANSPORT = "transport"
 
 
@@ -53,7 +54,7 @@ class Bench:
         return self.spark.read.parquet(str(path or self.parquet))
 
     def read_topicdb(self, path: Path | None = None) -> DataFrame:
-        return self.spark.read.format("topicdb").load(str(path or self.database))
+        return self.spark.read.format(PYTHON).load(str(path or self.database))
 
 
 def read_sides(bench: Bench, where: str = "") -> dict[str, Side]:
@@ -104,7 +105,7 @@ def write_sides(bench: Bench) -> dict[str, Side]:
 
     def ours() -> tuple[float, float]:
         spark_data.new_database(database, bench.cores)
-        writer = bench.read_parquet().write.format("topicdb").mode("append")
+        writer = bench.read_parquet().write.format(PYTHON).mode("append")
         return measured(lambda: writer.save(str(database)))
 
     def theirs() -> tuple[float, float]:
@@ -167,7 +168,7 @@ def stream_read(bench: Bench) -> None:
 def stream_once(
     bench: Bench,
     prepare: Callable[[Any], Any],
-    source: str = "topicdb",
+    source: str = PYTHON,
     path: Path | None = None,
     **given: object,
 ) -> list[dict[str, int]]:

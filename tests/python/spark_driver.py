@@ -51,7 +51,6 @@ def session(master: str) -> SparkSession:
     spark = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
-        .config("spark.jars", jars())  # writes of the executors need it
         # The jobs are short: to compile more would cost more than it gains.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -78,7 +77,7 @@ def session(master: str) -> SparkSession:
 
 
 def copy(spark: SparkSession, source: str, target: str, checkpoint: str, stop: str) -> None:
-    formats = ["topicdb", "topicdb-native"] if jars() else ["topicdb"]
+    formats = ["topicdb", "topicdb-python"]
     while True:
         last = Path(stop).exists()
         try:

@@ -18,6 +18,11 @@ import topicdb.spark
 from topicdb.spark import Remote
 from topicdb.uploads import upload
 
+NATIVE = "topicdb"
+"""The format of the connector in Java."""
+PYTHON = "topicdb-python"
+"""That of the source in Python."""
+
 both = pytest.mark.usefixtures("place")
 """Marks a test whose reads go over a directory, and once more over a server."""
 

@@ -12,13 +12,12 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
-from spark_places import options_of
+from spark_places import NATIVE, options_of
 
 import topicdb
 from topicdb.spark.options import stream_options
 from topicdb.spark.stream import StreamReader
 
-NATIVE = "topicdb-native"
 Offset: TypeAlias = "dict[str, Any]"
 
 

@@ -24,29 +24,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def register(spark: SparkSession) -> None:
-    """Makes ``format("topicdb")`` known to a session, and lets predicates reach it.
+def register(spark: SparkSession, *, jar: bool | None = None) -> None:
+    """Makes ``format("topicdb")`` known to a session.
 
-    Spark also finds the format by itself. But only this call sets
-    ``spark.sql.python.filterPushdown.enabled``, which other Python data sources may use, too.
-
-    If the package has the connector in Java, the session also gets its JAR, and with it
-    ``format("topicdb-native")``: the same reads and writes of directories, some times as fast. Use
-    that where you can. ``format("topicdb")`` also reads from servers, and needs no JAR.
+    That is the connector in Java if the package has its JAR, which this adds to the session.
+    Otherwise it is the source in Python, with the same options and results, and a warning in the
+    log says why. ``format("topicdb-python")`` is always the source in Python, where Spark knows
+    such sources (since 4.1). For that one, predicates limit what is read only after this call: it
+    sets ``spark.sql.python.filterPushdown.enabled``, which other sources in Python may use, too.
 
     Arguments:
         spark: the session.
+        jar: True: the JAR or an error. False: without the JAR. None: the JAR if there is one.
+
+    Raises:
+        NotFoundError: ``jar`` is True, and the package has no JAR for this Spark and platform.
+        ValueError: ``jar`` is False, and the session has the JAR already.
 
     Example:
         >>> topicdb.spark.register(spark)  # doctest: +SKIP
         >>> frame = spark.read.format("topicdb").load("fleet.db")  # doctest: +SKIP
     """
-    from topicdb.spark.connector import add
-    from topicdb.spark.source import TopicDBDataSource
+    from topicdb.spark import connector
 
-    add(spark)
-    spark.dataSource.register(TopicDBDataSource)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    connector.register(spark, jar)
 
 
 def explain(path: str | None = None, **options: str) -> str:

@@ -112,9 +112,7 @@ def _path(text: str) -> str:
     if not text:
         raise ValueError("expected the directory of a database")
     if "://" in text:
-        raise ValueError(
-            "expected a directory; format('topicdb-native') reads uploads by their URL"
-        )
+        raise ValueError("expected a directory; only the JAR reads uploads by their URL")
     return os.path.abspath(text)  # tasks may run in another directory
 
 

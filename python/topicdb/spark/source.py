@@ -1,4 +1,4 @@
-"""``format("topicdb")``: a database as a data source of Spark."""
+"""The source in Python: ``format("topicdb-python")``, and ``"topicdb"`` where there is no JAR."""
 
 from __future__ import annotations
 
@@ -65,6 +65,14 @@ class TopicDBDataSource(DataSource):
         options = write_options(self.options)
         check_schema(schema, options.place)
         return options
+
+
+class NamedTopicDBDataSource(TopicDBDataSource):
+    """The same under a name that the connector in Java does not have."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "topicdb-python"
 
 
 def _check_schema(schema: StructType, wanted: str) -> None:

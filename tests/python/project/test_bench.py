@@ -299,8 +299,8 @@ def test_the_spark_bench_compares_each_row(tmp_path: Path) -> None:
         "6 commitOrder=false",
         "9 full read",
         "9 batch write",
-        "10 topicdb-native commitOrder=true",
-        "10 topicdb-native commitOrder=false",
+        "10 topicdb commitOrder=true",
+        "10 topicdb commitOrder=false",
     ):
         assert document["digests"][what] == whole
     assert document["digests"]["2 one host of 1,000"].startswith("20:")

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from s3_server import S3Server, is_here, s3_server
-from spark_places import places, skip_without_grpc
+from spark_places import NATIVE, PYTHON, places, skip_without_grpc
 from spark_settings import PATIENCE, be_patient
 from spark_streams import Streams
 
 import topicdb
 import topicdb.spark
 from topicdb.spark import connector
+from topicdb.spark.source import NamedTopicDBDataSource
 
 HERE = Path(__file__).parent
 
@@ -62,6 +63,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
             .getOrCreate()
         )
     session.sparkContext.setLogLevel("OFF")  # failing tasks are part of the tests
+    session.dataSource.register(NamedTopicDBDataSource)
     yield session
     session.stop()
 
@@ -99,7 +101,7 @@ def source(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]
         skip_without_grpc()
     store = request.getfixturevalue("s3") if place == "s3" else None
     for _ in places(place, store):
-        yield "topicdb-native" if kind == "java" else "topicdb"
+        yield NATIVE if kind == "java" else PYTHON
 
 
 @pytest.fixture
@@ -110,11 +112,11 @@ def reader(spark: SparkSession, source: str) -> Iterator[Streams]:
     streams.close()
 
 
-@pytest.fixture(params=["topicdb", "topicdb-native"])
+@pytest.fixture(params=[PYTHON, NATIVE])
 def local_source(request: pytest.FixtureRequest, spark: SparkSession) -> str:
     """The format in Python and that in Java, both over the directory."""
     name: str = request.param
-    if name == "topicdb-native":
+    if name == NATIVE:
         add_native(spark)
     return name
 
@@ -123,7 +125,7 @@ def local_source(request: pytest.FixtureRequest, spark: SparkSession) -> str:
 def native(spark: SparkSession) -> str:
     """The format in Java."""
     add_native(spark)
-    return "topicdb-native"
+    return NATIVE
 
 
 def add_native(spark: SparkSession) -> None:

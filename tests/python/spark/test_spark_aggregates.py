@@ -1,4 +1,4 @@
-"""Tests of aggregates that format("topicdb-native") finds by itself."""
+"""Tests of aggregates that format("topicdb") finds by itself."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def load(spark: SparkSession, path: str, **given: str) -> DataFrame:
-    return spark.read.format("topicdb-native").options(**given).load(path)
+    return spark.read.format("topicdb").options(**given).load(path)
 
 
 def plan_of(frame: DataFrame) -> str:

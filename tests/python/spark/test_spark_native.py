@@ -1,4 +1,4 @@
-"""Tests of format("topicdb-native"): what the source in Java does in a way of its own."""
+"""Tests of format("topicdb"): what the source in Java does in a way of its own."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def full(path: str) -> str:
 
 
 def load(spark: SparkSession, path: str, **given: str) -> DataFrame:
-    return spark.read.format("topicdb-native").options(**given).load(path)
+    return spark.read.format("topicdb").options(**given).load(path)
 
 
 def rows_of(frame: DataFrame) -> list[tuple[str, int, bytes]]:
@@ -122,7 +122,7 @@ def test_explain_shows_what_is_read(
     spark: SparkSession, small: str, where: str, filters: str, times: str
 ) -> None:
     text = explained(load(spark, small, topicFilter="#").where(where).select("topic"))
-    assert f"topicdb-native {small}, filters [{filters}], timestamps [{times}]" in text
+    assert f"topicdb {small}, filters [{filters}], timestamps [{times}]" in text
     assert "columns [topic" in text
 
 

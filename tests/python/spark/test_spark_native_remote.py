@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from served import Process, make_certificates, serving
-from spark_places import skip_without_grpc
+from spark_places import PYTHON, skip_without_grpc
 from spark_queries import run_to_end
 from spark_streams import NativeReader, values_of
 
@@ -183,7 +183,7 @@ def test_a_checkpoint_moves_between_places_and_sources(
         reader.stop()
 
     checkpoint, out = tmp_path / "checkpoint", str(tmp_path / "out")
-    turns = [(native, server), ("topicdb", server), (native, directory), (native, server)]
+    turns = [(native, server), (PYTHON, server), (native, directory), (native, server)]
     for name, given in turns:
         stream = spark.readStream.format(name).options(**given, startingOffsets="earliest").load()
         writer = (

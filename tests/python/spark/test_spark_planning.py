@@ -1,4 +1,4 @@
-"""Tests of what format("topicdb-native") tells Spark's planner, and learns from it."""
+"""Tests of what format("topicdb") tells Spark's planner, and learns from it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def session(spark: SparkSession, native: str) -> SparkSession:
 
 
 def load(spark: SparkSession, path: str, **given: str) -> DataFrame:
-    return spark.read.format("topicdb-native").options(**given).load(path)
+    return spark.read.format("topicdb").options(**given).load(path)
 
 
 def rooms(spark: SparkSession, tmp_path: Path) -> DataFrame:

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from served import Process, make_certificates, serving
+from spark_places import PYTHON
 from spark_queries import run_to_end
 
 import topicdb
@@ -110,9 +111,9 @@ def test_spark_reads_and_streams_from_a_server(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     given = {"remote": site.url, "topicFilter": "site/#"}
-    frame = spark.read.format("topicdb").options(**given).load()
+    frame = spark.read.format(PYTHON).options(**given).load()
     assert frame.count() == 2 * ROWS
-    stream = spark.readStream.format("topicdb").options(**given, startingOffsets="earliest").load()
+    stream = spark.readStream.format(PYTHON).options(**given, startingOffsets="earliest").load()
     writer = (
         stream.writeStream.format("parquet")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
@@ -314,7 +315,7 @@ def test_tls_by_the_files_of_the_driver(tmp_path: Path, spark: SparkSession) -> 
         "tls_certificate": str(certificates.certificate),
         "tls_key": str(certificates.key),
     }
-    frame = spark.read.format("topicdb").options(**given).load()
+    frame = spark.read.format(PYTHON).options(**given).load()
     assert frame.count() == 2 * (ROWS + 60)
     reader = batch_of(**given)
     partitions = reader.partitions()
@@ -336,7 +337,7 @@ def test_no_secret_is_in_plans_texts_or_offsets(
 ) -> None:
     site, token = guarded
     given = {"remote": site.url, "token": token, "topicFilter": "site/#"}
-    frame = spark.read.format("topicdb").options(**given).load().where("topic = 'site/1'")
+    frame = spark.read.format(PYTHON).options(**given).load().where("topic = 'site/1'")
     assert frame.count() > 0
     shown = [plan_of(frame), repr(batch_options(given)), repr(stream_options(given))]
     remote = Remote(site.url, token=token)
@@ -349,7 +350,7 @@ def test_no_secret_is_in_plans_texts_or_offsets(
     shown += [json.dumps([start, end]), repr(stream.partitions(start, end))]
     stream.stop()
     writer = (
-        spark.readStream.format("topicdb")
+        spark.readStream.format(PYTHON)
         .options(**given, startingOffsets="earliest")
         .load()
         .writeStream.format("parquet")
@@ -369,7 +370,7 @@ def test_no_secret_is_in_plans_texts_or_offsets(
         shown.append(str(caught.value))
     site.server.close()
     with pytest.raises(PySparkException) as failed:
-        spark.read.format("topicdb").options(**given).load().count()
+        spark.read.format(PYTHON).options(**given).load().count()
     assert "no server of" in str(failed.value)
     shown.append(str(failed.value))
     for text in shown:
@@ -429,7 +430,7 @@ def test_spark_writes_to_a_server_that_writes(
         "timestamp_micros(id) timestamp",
         "cast(cast(id as string) as binary) value",
     )
-    writer = rows.repartition(4).write.format("topicdb").mode("append")
+    writer = rows.repartition(4).write.format(PYTHON).mode("append")
     writer.options(remote=site.url, token=token).save()
     assert site.database.scan("site/#").count() == 2 * ROWS + 5_000
     assert not any((site.path / "jobs").iterdir())

@@ -17,7 +17,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from spark_places import options_of
+from spark_places import PYTHON, options_of
 from spark_queries import run_to_end
 
 import topicdb
@@ -241,7 +241,7 @@ class TestStream:
     ) -> None:
         source = Source(tmp_path / "in")
         checkpoint = tmp_path / "checkpoint"
-        for sink in ("topicdb", native, "topicdb"):
+        for sink in (PYTHON, native, PYTHON):
             source.add(50)
             query = run_query(spark, source, path, checkpoint, sink)
             assert stored(path) == sorted(source.rows)

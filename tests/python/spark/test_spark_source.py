@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from spark_places import arguments_of, both, options_of
+from spark_places import NATIVE, PYTHON, arguments_of, both, options_of
 from spark_streams import Streams
 
 import topicdb
@@ -69,7 +69,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
     return place
 
 
-def load(spark: SparkSession, path: str, *, source: str = "topicdb", **given: object) -> DataFrame:
+def load(spark: SparkSession, path: str, *, source: str = PYTHON, **given: object) -> DataFrame:
     options: dict[str, Any] = {**options_of(path), **given}
     return spark.read.format(source).options(**options).load()
 
@@ -389,9 +389,13 @@ def test_the_documentation_has_the_table() -> None:
 
 def test_spark_finds_the_source_by_itself_and_by_register(spark: SparkSession, path: str) -> None:
     import pyspark_topicdb
+    import pyspark_topicdb_python
 
-    assert pyspark_topicdb.DefaultSource.name() == "topicdb"
-    program = "import sys, pyspark_topicdb; assert not {'topicdb', 'pyarrow'} & set(sys.modules)"
+    assert pyspark_topicdb.DefaultSource.name() == NATIVE
+    assert pyspark_topicdb_python.DefaultSource.name() == PYTHON
+    program = (
+        "import sys, pyspark_topicdb_python; assert not {'topicdb', 'pyarrow'} & set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
     topicdb.spark.register(spark)
     assert load(spark, path).count() == 0

@@ -11,9 +11,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
-from spark_places import options_of
+from spark_places import NATIVE, PYTHON, options_of
 from spark_queries import run_to_end
-from spark_streams import NATIVE, NativeReader, Streams, values_of
+from spark_streams import NativeReader, Streams, values_of
 from support import wait_until
 
 import topicdb
@@ -31,7 +31,7 @@ def run(
     path: str,
     checkpoint: str,
     fail: bool = False,
-    source: str = "topicdb",
+    source: str = PYTHON,
     **given: object,
 ) -> list[list[bytes]]:
     """Runs a query until it has read what is stored; returns the values of its micro-batches."""
@@ -131,7 +131,7 @@ def test_limits_of_a_micro_batch(
 
 @pytest.mark.usefixtures("native")
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("sources", [("topicdb", NATIVE), (NATIVE, "topicdb")])
+@pytest.mark.parametrize("sources", [(PYTHON, NATIVE), (NATIVE, PYTHON)])
 def test_a_checkpoint_moves_between_the_sources(
     spark: SparkSession, path: str, checkpoint: str, order: str, sources: tuple[str, str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Tests of batch reads of uploads with format("topicdb-native")."""
+"""Tests of batch reads of uploads with format("topicdb")."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from s3_server import BUCKET, KEY, SECRET, S3Server
+from spark_places import PYTHON
 
 import topicdb
 from topicdb.uploads import download, upload, uploads
@@ -34,7 +35,7 @@ def place(database: str, tmp_path: Path) -> str:
 
 
 def load(spark: SparkSession, url: str, **given: str) -> DataFrame:
-    return spark.read.format("topicdb-native").options(**given).load(url)
+    return spark.read.format("topicdb").options(**given).load(url)
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
@@ -54,7 +55,7 @@ def test_an_upload_is_read_like_its_database(
         load(spark, database).where("topic = 'm/h7/x' AND timestamp >= timestamp_micros(15000)")
     )
     explained = one._jdf.queryExecution().toString()
-    assert f"topicdb-native {place}" in explained
+    assert f"topicdb {place}" in explained
     assert len(everything.limit(5).collect()) == 5
 
 
@@ -99,9 +100,9 @@ def test_what_is_missing_is_named(spark: SparkSession, place: str, tmp_path: Pat
 def test_an_upload_is_only_read(spark: SparkSession, place: str) -> None:
     frame = load(spark, place)
     with pytest.raises(PySparkException, match=r"option path='file:.*': an upload is only read"):
-        frame.write.format("topicdb-native").mode("append").save(place)
+        frame.write.format("topicdb").mode("append").save(place)
     with pytest.raises(PySparkException, match="expected a directory; format"):
-        spark.read.format("topicdb").load(place).count()
+        spark.read.format(PYTHON).load(place).count()
 
 
 @pytest.mark.s3

@@ -10,12 +10,12 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * {@code format("topicdb-native")}: the entry of the connector. Spark makes one for each use of the
+ * {@code format("topicdb")}: the entry of the connector. Spark makes one for each use of the
  * format, by the name in META-INF/services.
  */
 public final class TopicDbProvider implements TableProvider, DataSourceRegister {
-  /** The name {@code topicdb} belongs to the source in Python as long as that does more: servers. */
-  static final String NAME = "topicdb-native";
+  /** Spark prefers it to a source in Python of the same name. */
+  static final String NAME = "topicdb";
 
   @Override
   public String shortName() {

@@ -53,7 +53,7 @@ public final class NativeLibrary {
       throw new TopicDbException(
           "PlatformError",
           "the JAR of topicdb has no native library for " + platform + ", only for "
-              + textOf(FOLDER + "platforms") + ": use format('topicdb'), which needs no JAR");
+              + textOf(FOLDER + "platforms") + ": use format('topicdb-python'), which needs no JAR");
     }
     try {
       loadCopy(source);
@@ -67,7 +67,7 @@ public final class NativeLibrary {
       throw new TopicDbException(
           "PlatformError",
           "cannot load the native library of topicdb for " + platform + ": " + error.getMessage()
-              + "; use format('topicdb'), which needs no JAR",
+              + "; use format('topicdb-python'), which needs no JAR",
           error);
     }
   }

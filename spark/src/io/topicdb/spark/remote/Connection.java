@@ -84,7 +84,7 @@ final class Connection implements AutoCloseable {
       throw new TopicDbException(
           "PlatformError",
           "this JAR was built without gRPC, which the option remote needs: take the JAR of a"
-              + " released package, or use format('topicdb')");
+              + " released package, or use format('topicdb-python')");
     } catch (ReflectiveOperationException error) {
       throw new IllegalStateException(error);
     }

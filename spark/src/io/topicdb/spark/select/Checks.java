@@ -34,7 +34,7 @@ final class Checks {
       case "given" -> given(text);
       default ->
           throw new IllegalArgumentException(
-              "format('topicdb-native') does not take it yet; use format('topicdb')");
+              "this JAR does not take it; use format('topicdb-python')");
     };
   }
 

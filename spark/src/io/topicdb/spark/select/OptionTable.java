@@ -107,7 +107,7 @@ final class OptionTable {
     if (!given.contains("path")) {
       throw new IllegalArgumentException(
           "option path is missing: give the directory of the database, as in"
-              + " spark.read.format('topicdb-native').load('/data/fleet.db'), or its servers with"
+              + " spark.read.format('topicdb').load('/data/fleet.db'), or its servers with"
               + " remote");
     }
     for (String name : OF_REMOTE) {

@@ -32,7 +32,7 @@ public final class JobWriteBuilder implements WriteBuilder, SupportsTruncate {
   @Override
   public WriteBuilder truncate() {
     throw new IllegalArgumentException(
-        "mode overwrite (output mode complete): format('topicdb-native') only appends; delete what"
+        "mode overwrite (output mode complete): format('topicdb') only appends; delete what"
             + " shall go with Database.delete, and use mode append");
   }
 
@@ -46,7 +46,7 @@ public final class JobWriteBuilder implements WriteBuilder, SupportsTruncate {
     return new Write() {
       @Override
       public String description() {
-        return "topicdb-native " + options.place();
+        return "topicdb " + options.place();
       }
 
       @Override

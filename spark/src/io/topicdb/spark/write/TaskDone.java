@@ -1,48 +1,28 @@
 package io.topicdb.spark.write;
 
 import io.topicdb.spark.types.Staged;
-import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
-import java.io.IOException;
-import java.io.InputStream;
-import java.io.ObjectInputStream;
-import java.io.ObjectOutputStream;
-import java.io.ObjectStreamClass;
+import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.datasources.WriteTaskResult;
 
-/** The message of a task to the commit. Immutable; goes from the task to the driver. */
-record TaskDone(String job, Staged staged) implements WriterCommitMessage {
-  /**
-   * Returns the message of a task as one of this class. Spark reads messages with the class loader
-   * of the executor, if that is in the same JVM: then there are two classes of this name.
-   */
-  static TaskDone of(WriterCommitMessage message) {
-    if (message instanceof TaskDone done) {
-      return done;
-    }
-    try {
-      ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-      try (ObjectOutputStream stream = new ObjectOutputStream(bytes)) {
-        stream.writeObject(message);
-      }
-      try (OwnClasses stream = new OwnClasses(new ByteArrayInputStream(bytes.toByteArray()))) {
-        return (TaskDone) stream.readObject();
-      }
-    } catch (IOException | ClassNotFoundException error) {
-      throw new IllegalStateException("no message of a task: " + message, error);
-    }
+/**
+ * What a task tells the commit on the driver. Immutable.
+ *
+ * <p>It travels as a message that Spark has itself. Spark reads messages with a class loader that
+ * may not know the connector, or has another copy of its classes, if a session has added the JAR.
+ */
+record TaskDone(String job, Staged staged) {
+  /** Returns it as a message: of nothing but classes of Java and Spark. */
+  WriterCommitMessage message() {
+    Object[] fields = {job, staged.file(), staged.messages(), staged.bytes(), staged.malformed()};
+    return new WriteTaskResult(new TaskCommitMessage(fields), null);
   }
 
-  /** Reads objects with the classes of this class loader. */
-  private static final class OwnClasses extends ObjectInputStream {
-    OwnClasses(InputStream stream) throws IOException {
-      super(stream);
-    }
-
-    @Override
-    protected Class<?> resolveClass(ObjectStreamClass description)
-        throws IOException, ClassNotFoundException {
-      return Class.forName(description.getName(), false, TaskDone.class.getClassLoader());
-    }
+  /** Returns what a message says. */
+  static TaskDone of(WriterCommitMessage message) {
+    Object[] fields = (Object[]) ((WriteTaskResult) message).commitMsg().obj();
+    Staged staged =
+        new Staged((String) fields[1], (Long) fields[2], (Long) fields[3], (Long) fields[4]);
+    return new TaskDone((String) fields[0], staged);
   }
 }
