@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from topicdb.spark.connector import jar
 from topicdb.spark.place import Remote
 from topicdb.spark.reader import Split, plan, read_dataframe, read_rdd, read_split
+from topicdb.spark.staging import commit_job, stage_partition
 from topicdb.spark.writer import (
     PartitionWriter,
     ShardWritten,
@@ -71,6 +72,7 @@ __all__ = [
     "ShardWritten",
     "Split",
     "WriteResult",
+    "commit_job",
     "explain",
     "jar",
     "plan",
@@ -78,6 +80,7 @@ __all__ = [
     "read_rdd",
     "read_split",
     "register",
+    "stage_partition",
     "write_dataframe",
     "write_partition",
     "write_rdd",

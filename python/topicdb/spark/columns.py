@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,8 @@ _TO_WRITE = {
 KEY = "key"
 """The column of keys, which rows for a database that shards by key may have."""
 _KEY_TYPES = ("string", "binary")
+APPEND_ROWS = 10_000
+"""How many rows go together to the core."""
 
 
 def ddl(*, metadata: bool, properties: bool) -> str:
@@ -105,6 +107,25 @@ def check_columns(types: Mapping[str, str], *, needs_timestamp: bool, place: Pla
             f"column {KEY!r}: {place} is sharded by topic, and its messages have no keys: leave "
             "the column out, or write to a database that was created with shard_by='key'"
         )
+
+
+def in_batches(messages: Iterator[Any]) -> Iterator[Any]:
+    """Gives record batches as they are (without empty ones), and tuples in lists of APPEND_ROWS."""
+    rows: list[Any] = []
+    for message in messages:
+        if isinstance(message, pa.RecordBatch):
+            if rows:  # keeps the order given
+                yield rows
+                rows = []
+            if message.num_rows:
+                yield message
+            continue
+        rows.append(message)
+        if len(rows) == APPEND_ROWS:
+            yield rows
+            rows = []
+    if rows:
+        yield rows
 
 
 def located(error: Exception, where: str) -> Exception:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from topicdb import _core
 from topicdb.arguments.times import time_us, timeout_us
-from topicdb.spark.place import Place, Remote
+from topicdb.spark.place import Place, Remote, check_one_server
 
 Use: TypeAlias = Literal["batch", "stream", "write"]
 Serials: TypeAlias = "dict[int, int]"
@@ -432,11 +432,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     """Parses the options of a write. Raises ValueError as ``parse`` does."""
     values = parse(options, "write")
     place = _place_of(values)
-    if isinstance(place, Remote) and len(place.addresses) > 1:
-        raise ValueError(
-            f"option remote={values['remote']!r}: a write goes to one server, since only one "
-            "process writes a database: give its address"
-        )
+    check_one_server(place)
     return WriteOptions(place, values.get("mode", False), values.get("commitTimeout", 60))
 
 

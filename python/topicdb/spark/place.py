@@ -146,6 +146,15 @@ def open_to_write(place: Place) -> Iterator[str | topicdb.Database]:
         yield database
 
 
+def check_one_server(place: Place) -> None:
+    """Raises ValueError for servers: only one process writes a database."""
+    if isinstance(place, Remote) and len(place.addresses) > 1:
+        raise ValueError(
+            f"option remote={str(place)!r}: a write goes to one server, since only one process "
+            "writes a database: give its address"
+        )
+
+
 def check_writable(place: Place) -> None:
     """Raises AccessError if the token may not write; what ``topicdb.connect`` does, too."""
     with open_to_write(place) as target:

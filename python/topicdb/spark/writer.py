@@ -1,26 +1,29 @@
 """Functions that write: rows are shuffled by shard, and each task writes one shard alone.
 
-Rows are stored at least once: a task that Spark runs again appends its rows again. In the layout
-``skipstream`` a message with the same topic and timestamp replaces the earlier one, so with given
-timestamps the result is the same; rows without a timestamp are stored twice.
+To a server they write as one job, without a shuffle, and exactly once (``topicdb.spark.staging``).
+In a directory, rows are stored at least once: a task that Spark runs again appends its rows again.
+In the layout ``skipstream`` a message with the same topic and timestamp replaces the earlier one,
+so with given timestamps the result is the same; rows without a timestamp are stored twice.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 import topicdb
-from topicdb import _core
+from topicdb import _core, jobs
 from topicdb.closing import first_error
-from topicdb.spark.columns import KEY, check_columns, located
+from topicdb.spark.columns import KEY, check_columns, in_batches, located
+from topicdb.spark.place import Remote, check_one_server, place_of
+from topicdb.spark.staging import run_job, stage_partition
 from topicdb.types import Durability, Key, Keys
 
 if TYPE_CHECKING:
@@ -33,11 +36,19 @@ LOCK_PATIENCE_S = 10.0
 """How long a task waits for a shard: a killed task's process may hold it for some seconds."""
 _FIRST_PAUSE_S = 0.05
 _LAST_PAUSE_S = 1.0
-APPEND_ROWS = 10_000
 _RESULT_SCHEMA = pa.schema(
     [("shard", pa.int32()), ("messages", pa.int64()), ("serial", pa.int64())]
 )
 _RESULT_DDL = "shard int, messages bigint, serial bigint"
+_STAGED_SCHEMA = pa.schema(
+    [
+        ("file", pa.string()),
+        ("messages", pa.int64()),
+        ("bytes", pa.int64()),
+        ("malformed", pa.int64()),
+    ]
+)
+_STAGED_DDL = "file string, messages bigint, bytes bigint, malformed bigint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +168,7 @@ def write_partition(
         >>> list(topicdb.spark.write_partition(rows, "task.db", 0))[0].messages
         1
     """
-    batches = _in_batches(iter(messages))
+    batches = in_batches(iter(messages))
     first = next(batches, None)
     if first is None:
         return
@@ -171,18 +182,26 @@ def write_partition(
 
 
 def write_dataframe(
-    dataframe: DataFrame, path: str, *, durability: Durability = "os"
+    dataframe: DataFrame,
+    path: str | None = None,
+    *,
+    durability: Durability = "os",
+    remote: str | Remote | None = None,
 ) -> WriteResult:
-    """Runs a job that stores the rows of a DataFrame in the database at ``path``.
+    """Runs a job that stores the rows of a DataFrame in the database at ``path``, or at a server.
 
-    The database must exist, and no process may be writing it.
+    The database must exist. In a directory, no process may be writing it, and rows are stored at
+    least once. A server has it open for writing, and rows are stored exactly once: tasks stage in a
+    temporary folder, and the driver commits.
 
     Arguments:
         dataframe: with the columns ``topic`` string; ``timestamp`` timestamp or bigint µs, null if
             TopicDB is to assign it; ``value`` binary or string; and if the database shards by key,
             perhaps ``key`` string or binary, null where the topic decides.
-        path: the directory of the database, which the workers can write.
-        durability: as in ``Database.append``.
+        path: the directory of the database, which the workers can write. None: ``remote`` has it.
+        durability: as in ``Database.append``. What a server has stored is always on its disk.
+        remote: the server: its address as text, or with a token or TLS a ``Remote``. The token
+            needs ``--everything``.
 
     Returns:
         How many messages were stored, and the last serial of each shard.
@@ -190,22 +209,27 @@ def write_dataframe(
     Raises:
         ValueError, SchemaError: a column is wrong, which the text names; no job has started.
         NotFoundError: there is no database.
-        LockedError: a process is writing it.
+        LockedError: a process is writing the directory.
+        UnavailableError: the server does not answer.
+        AccessError: the token may not write.
 
     Example:
         >>> topicdb.spark.write_dataframe(frame, "fleet.db").messages  # doctest: +SKIP
     """
     from pyspark.sql import functions as F  # noqa: N812 - the name Spark users know
 
-    path = os.path.abspath(path)  # tasks may run in another directory
-    check_columns(dict(dataframe.dtypes), needs_timestamp=True, place=path)
-    shards = _shards_of(path)
+    place = place_of(path, remote)
+    check_one_server(place)
+    check_columns(dict(dataframe.dtypes), needs_timestamp=True, place=place)
     rows = dataframe.select(
         "topic",
         "timestamp",
         F.col("value").cast("binary").alias("value"),
         *([F.col(KEY).cast("binary").alias(KEY)] if KEY in dataframe.columns else []),
     )
+    if isinstance(place, Remote):
+        return _as_job(place, partial(_staged_rows, rows, place))
+    shards = _shards_of(place)
     decides = "cast(topic as binary)"
     if KEY in dataframe.columns:
         decides = f"coalesce({KEY}, {decides})"
@@ -216,7 +240,7 @@ def write_dataframe(
 
         context = TaskContext.get()
         assert context is not None
-        for done in write_partition(batches, path, context.partitionId(), durability=durability):
+        for done in write_partition(batches, place, context.partitionId(), durability=durability):
             yield pa.RecordBatch.from_pylist([_as_row(done)], schema=_RESULT_SCHEMA)
 
     written = rows.repartitionById(shards, shard).mapInArrow(write, _RESULT_DDL).collect()
@@ -225,10 +249,11 @@ def write_dataframe(
 
 def write_rdd(
     rdd: RDD[tuple[str, int | None, bytes]],
-    path: str,
+    path: str | None = None,
     *,
     key: KeyOf | None = None,
     durability: Durability = "os",
+    remote: str | Remote | None = None,
 ) -> WriteResult:
     """Stores an RDD of (topic, µs or None, value), otherwise like ``write_dataframe``.
 
@@ -236,17 +261,26 @@ def write_rdd(
         rdd: the messages.
         path: as in ``write_dataframe``.
         key: is called with each row, and returns its key or None, if the database shards by key.
-        durability: as in ``Database.append``.
+        durability: as in ``write_dataframe``.
+        remote: as in ``write_dataframe``.
 
     Returns:
         How many messages were stored, and the last serial of each shard.
     """
-    path = os.path.abspath(path)  # tasks may run in another directory
-    shards = _shards_of(path)
+    place = place_of(path, remote)
+    check_one_server(place)
+    if isinstance(place, Remote):
+        return _as_job(
+            place,
+            lambda job: rdd.mapPartitions(
+                lambda rows: stage_partition(rows, job, key=key, remote=place)
+            ).collect(),
+        )
+    shards = _shards_of(place)
 
     def write(shard: int, rows: Iterable[Any]) -> Iterator[ShardWritten]:
         messages = (row for _, row in rows)
-        return write_partition(messages, path, shard, key=key, durability=durability)
+        return write_partition(messages, place, shard, key=key, durability=durability)
 
     def shard_of(row: Any) -> int:
         found = None if key is None else key(row)
@@ -258,6 +292,21 @@ def write_rdd(
     return _total(
         keyed.partitionBy(shards, lambda shard: shard).mapPartitionsWithIndex(write).collect()
     )
+
+
+def _staged_rows(rows: DataFrame, place: Remote, job: str) -> list[jobs.Staged]:
+    """Stages rows for a job, and returns the results of the tasks."""
+
+    def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for done in stage_partition(batches, job, remote=place):
+            yield pa.RecordBatch.from_pylist([asdict(done)], schema=_STAGED_SCHEMA)
+
+    return [jobs.Staged(*row) for row in rows.mapInArrow(stage, _STAGED_DDL).collect()]
+
+
+def _as_job(place: Remote, stage: Callable[[str], list[jobs.Staged]]) -> WriteResult:
+    committed = run_job(place, stage)
+    return WriteResult(committed.messages, committed.serials)
 
 
 def _shards_of(path: str) -> int:
@@ -276,25 +325,6 @@ def _open_shard(path: str, shard: int, durability: Durability) -> topicdb.Databa
                 raise
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LAST_PAUSE_S)
-
-
-def _in_batches(messages: Iterator[Any]) -> Iterator[Any]:
-    """Gives record batches as they are (without empty ones), and tuples in lists of APPEND_ROWS."""
-    rows: list[Any] = []
-    for message in messages:
-        if isinstance(message, pa.RecordBatch):
-            if rows:  # keeps the order given
-                yield rows
-                rows = []
-            if message.num_rows:
-                yield message
-            continue
-        rows.append(message)
-        if len(rows) == APPEND_ROWS:
-            yield rows
-            rows = []
-    if rows:
-        yield rows
 
 
 def _as_row(written: ShardWritten) -> dict[str, int]:
