@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from served import serving
+from spark_places import skip_without_grpc
 
 import topicdb
+from topicdb.uploads import upload
 
 SETTING = "spark.sql.catalog.topicdb"
 
@@ -95,3 +98,24 @@ def test_what_cannot_be_is_refused(session: SparkSession, statement: str, messag
     with pytest.raises(PySparkException, match=message):
         session.sql(statement).collect()
     assert rows_of(session, "SELECT count(*) FROM topicdb.fleet") == [(10,)]
+
+
+def test_servers_and_uploads_are_tables(session: SparkSession, root: Path, tmp_path: Path) -> None:
+    skip_without_grpc()
+    place = f"file://{tmp_path / 'other' / 'upload'}"
+    with topicdb.open(root / "plant") as database, serving(database) as server:
+        upload(database, str(tmp_path / "other" / "upload"))
+        database.append([("m/new", 1, b"333")])
+        other = session.newSession()
+        other.conf.set(SETTING, "io.topicdb.spark.TopicDbCatalog")
+        settings = {"root": str(root), "live.remote": server.url, "old.path": place}
+        settings |= {"some.remote": server.url, "some.topicFilter": '["m/new", "m/1"]'}
+        for name, value in settings.items():
+            other.conf.set(f"{SETTING}.{name}", value)
+        assert rows_of(other, "SELECT count(*) FROM topicdb.some") == [(2,)]
+        assert rows_of(other, "SELECT count(*) FROM topicdb.old") == [(10,)]
+        assert rows_of(other, f"SELECT count(*) FROM topicdb.`{place}`") == [(10,)]
+        tables = [row.tableName for row in other.sql("SHOW TABLES IN topicdb").collect()]
+        assert tables == ["fleet", "live", "old", "plant", "some"]
+        other.sql("INSERT INTO topicdb.live SELECT * FROM topicdb.old")
+        assert sum(1 for _ in database.scan()) == 21
