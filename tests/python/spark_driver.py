@@ -91,7 +91,7 @@ def copy(spark: SparkSession, source: str, target: str, checkpoint: str, stop: s
         last = Path(stop).exists()
         try:
             query = (
-                spark.readStream.format("topicdb" if "://" in source else random.choice(formats()))
+                spark.readStream.format(random.choice(formats()))
                 .options(startingOffsets="earliest", maxMessagesPerTrigger="1500")
                 # The contents of a micro-batch do not depend on these choices, also when a query
                 # repeats it.
