@@ -13,19 +13,12 @@ TOPICDB_SPARK_VERSIONS=$(topicdb_cache_dir)/spark-versions
 export TOPICDB_SPARK_VERSIONS
 mkdir -p "$TOPICDB_SPARK_VERSIONS"
 
-# Installs one version, and what Spark Connect needs beside it.
+# Installs a version, and what Spark Connect needs beside it.
 install_version() {
-  local folder=$TOPICDB_SPARK_VERSIONS/pyspark-$1 work=$TOPICDB_SPARK_VERSIONS/work-$1
-  rm -rf "$work"
-  .venv/bin/pip install --no-compile --target "$work" "pyspark==$1" "${connect[@]}"
-  mv "$work" "$folder"
+  .venv/bin/pip install --no-compile --target "$work/made" "pyspark==$version" "${connect[@]}"
 }
 
-exec 9>"$TOPICDB_SPARK_VERSIONS/lock"
-flock 9
 for version in "${versions[@]}"; do
-  [ -e "$TOPICDB_SPARK_VERSIONS/pyspark-$version" ] || topicdb_step "Spark $version" \
-    topicdb_logged "build/logs/spark-$version.log" install_version "$version"
+  topicdb_once "spark-$version" "$TOPICDB_SPARK_VERSIONS/pyspark-$version" .venv/bin/pip install_version
 done
-exec 9>&-
 scripts/pytest.sh -m slow tests/python/spark/test_spark_versions.py "$@"
