@@ -81,7 +81,7 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
 
   @Override
   public CustomTaskMetric[] currentMetricsValues() {
-    return counts.values();
+    return counts.values(scan.counts());
   }
 
   @Override
