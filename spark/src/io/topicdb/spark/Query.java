@@ -44,7 +44,8 @@ record Query(Options options, Selection selection, StructType columns, int limit
 
   /** Returns the sum of the numbers of {@link MessageScan}, of all that batches are to have. */
   int wanted() {
-    int wanted = wants(Columns.VALUE) ? MessageScan.VALUES : 0;
+    int wanted = wants(Columns.TOPIC) ? MessageScan.TOPICS : 0;
+    wanted |= wants(Columns.VALUE) ? MessageScan.VALUES : 0;
     wanted |= wants(Columns.SERIAL) ? MessageScan.SERIALS : 0;
     return wanted | (wantsProperties() ? MessageScan.PROPERTIES : 0);
   }
