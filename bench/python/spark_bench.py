@@ -29,9 +29,11 @@ from spark_measure import BRIEF, session
 from spark_micro import micro_batches
 from spark_native import native_reads
 from spark_native_stream import native_streams
+from spark_remote import remote_reads_and_writes
 from spark_report import Report
 from spark_rows import Bench, batch_write, full_read, planning, selective_reads, stream_read
 from spark_scaling import measure_child, scaling
+from spark_store import Store, running_store, store_reads
 from workloads.rows import SEED
 
 PARTS: dict[str, Callable[[Bench], None]] = {
@@ -45,6 +47,8 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "8": scaling,
     "9": native_reads,
     "10": native_streams,
+    "11": remote_reads_and_writes,
+    "12": store_reads,
 }
 NORMAL = {"rows": 5_000_000, "rounds": ROUNDS, "slabs": 1_000, "micro_rows": 100_000}
 SMALL = {"rows": 20_000, "rounds": 1, "slabs": 20, "micro_rows": 1_000}
@@ -60,8 +64,12 @@ def main(arguments: list[str]) -> None:
     print(", ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     place = Path(tempfile.mkdtemp(prefix="topicdb-spark-", dir=options.directory))
     try:
-        with session(options.cores, place, BRIEF if options.rounds == 1 else "") as spark:
-            report = measure_all(spark, place, options)
+        java = BRIEF if options.rounds == 1 else ""
+        with (
+            running_store(place) as store,
+            session(options.cores, place, java, store.settings() if store else None) as spark,
+        ):
+            report = measure_all(spark, place, options, store)
     finally:
         shutil.rmtree(place)
     report.print_end()
@@ -90,7 +98,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def measure_all(spark: SparkSession, place: Path, options: argparse.Namespace) -> Report:
+def measure_all(
+    spark: SparkSession, place: Path, options: argparse.Namespace, store: Store | None
+) -> Report:
     began = time.perf_counter()
     bench = Bench(
         spark,
@@ -103,6 +113,7 @@ def measure_all(spark: SparkSession, place: Path, options: argparse.Namespace) -
         options.slabs,
         options.micro_rows,
         options.rounds,
+        store,
     )
     made = spark_data.messages(spark, bench.rows, bench.seed, 4 * bench.cores)
     spark_data.write_parquet(made, bench.parquet)

@@ -41,10 +41,12 @@ Side: TypeAlias = Callable[[], Took]
 
 
 @contextmanager
-def session(cores: int, directory: Path, java: str = "") -> Iterator[SparkSession]:
+def session(
+    cores: int, directory: Path, java: str = "", settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
     """Starts a local Spark whose workers find the files of this folder, and stops it at the end.
 
-    ``java`` has options for its JVM.
+    ``java`` has options for its JVM, ``settings`` more settings of Spark.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -66,6 +68,7 @@ def session(cores: int, directory: Path, java: str = "") -> Iterator[SparkSessio
             .config("spark.sql.shuffle.partitions", str(cores))
             # With Spark's default, predicates on times would not reach Parquet.
             .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+            .config(map=dict(settings or {}))
             .getOrCreate()
         )
     spark.sparkContext.setLogLevel("ERROR")

@@ -137,6 +137,9 @@ def test_replicas(spark: SparkSession, native: str, guarded: Guarded, tmp_path: 
         guarded.database.flush()
         assert frame_of(spark, native, **given).count() == ROWS + 70
     assert frame_of(spark, native, **given).count() == ROWS + 70  # one is gone
+    given["remote"] = f"{guarded.url},grpc://240.0.0.1:8815"  # an address that nobody has
+    near = frame_of(spark, native, **given, insecure="true", minPartitions="9")
+    assert len(near.collect()) == ROWS + 70, "tasks begin with the server of their own host"
     fill(tmp_path / "other")
     with topicdb.open(tmp_path / "other") as other, serving(other) as stranger:
         given["remote"] = f"{guarded.url},{stranger.url}"

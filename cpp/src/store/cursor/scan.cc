@@ -25,6 +25,11 @@ void ScanImpl::Release() {
   moments_.clear();
 }
 
+ReadCounters ScanImpl::Counters() {
+  const MutexLock lock(mutex_);
+  return source_ == nullptr ? ReadCounters() : source_->counters();
+}
+
 Result<std::shared_ptr<const Batch>> ScanImpl::Next(const PageLimits& limits,
                                                     const InterruptCheck& interrupted) {
   TOPICDB_RETURN_IF_ERROR(database_->CheckUsable());
@@ -58,6 +63,8 @@ Result<std::shared_ptr<const Batch>> Scan::Next(const PageLimits& limits,
 }
 
 const MissingReasons& Scan::missing_shards() const { return impl_->left_out(); }
+
+ReadCounters Scan::counters() const { return impl_->Forked() ? ReadCounters() : impl_->Counters(); }
 
 void Scan::Close() {
   if (!impl_->Forked()) impl_->Close();

@@ -20,6 +20,8 @@ class MessageSource {
   MessageSource& operator=(const MessageSource&) = delete;
   // Works as StreamReader::Read does.
   virtual Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) = 0;
+  // Returns what it has read so far, if it counts that.
+  virtual ReadCounters counters() const { return {}; }
 };
 
 // Opens the reader of a target.

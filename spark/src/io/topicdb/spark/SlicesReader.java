@@ -83,7 +83,7 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
 
   @Override
   public CustomTaskMetric[] currentMetricsValues() {
-    return counts.values();
+    return counts.values(scan.counts());
   }
 
   @Override

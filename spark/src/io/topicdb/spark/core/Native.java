@@ -103,6 +103,9 @@ final class Native {
    */
   static native long lend(int rows, long[] addresses, int wanted, long[] found);
 
+  /** Returns what a scan has read so far: the numbers of {@link ReadCounts}, in their order. */
+  static native long[] counters(long scan);
+
   static native void release(long batch);
 
   static native void endScan(long scan);

@@ -12,7 +12,6 @@ import io.topicdb.spark.types.Grouping;
 import io.topicdb.spark.types.Limits;
 import io.topicdb.spark.types.Slab;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -44,8 +43,8 @@ public final class RemoteSource implements LogSource {
   }
 
   /**
-   * Opens the database for a task. It takes any server that has what is wanted, so that the tasks
-   * use all of them.
+   * Opens the database for a task. It takes a server that has what is wanted: one of this host, or
+   * else any, so that the tasks use all of them.
    *
    * @param filters of the read; null stands for every topic
    * @throws TopicDbException as {@link #openToPlan} does; ValueError if a server has another
@@ -53,8 +52,7 @@ public final class RemoteSource implements LogSource {
    */
   public static RemoteSource openToRead(
       Servers servers, String database, List<String> filters, int shard, long until) {
-    List<String> addresses = new ArrayList<>(servers.addresses());
-    Collections.shuffle(addresses);
+    List<String> addresses = Replicas.nearestFirst(servers.addresses());
     return first(
         servers, addresses, source -> source.check(database, filters, shard, until));
   }
