@@ -34,6 +34,10 @@ test-long: ## the long Python tests that make test leaves out; ARGS=storage, spa
 test-s3: ## the tests of uploads against a real S3 server, which it compiles with Cargo; 700 MB of jars, once per machine
 	@scripts/test_s3.sh $(ARGS)
 
+.PHONY: test-spark-versions
+test-spark-versions: ## the Spark connector with Spark 3.5 to 4.3, classic and Connect; 2.5 GB, once per machine
+	@scripts/spark_versions.sh $(ARGS)
+
 .PHONY: test-loaded
 test-loaded: ## all tests on a loaded machine: at the lowest priority, beside a busy loop on each core
 	@scripts/loaded.sh scripts/test.sh

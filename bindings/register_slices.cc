@@ -23,9 +23,10 @@ py::object ScanSlices(const Database& self, const Filters& filters,
                       const std::vector<Slice>& slices, const ColumnNames& names) {
   const std::vector<Filter> parsed = ParseFilters(filters);
   const ArrowColumns columns = ParseColumns(names);
-  return WrapScan(
-      Unwrap(WithoutGil([&] { return self.NewScan(parsed, slices, columns.NeedValues()); })),
-      columns);
+  return WrapScan(Unwrap(WithoutGil([&] {
+                    return self.NewScan(parsed, slices, columns.NeedValues(), columns.NeedTopics());
+                  })),
+                  columns);
 }
 
 py::object NewTail(const Database& self, const Filters& filters, Serials after, Serials until,

@@ -20,14 +20,16 @@ namespace {
 
 constexpr std::size_t kSliceNumbers = 9;  // Slice.NUMBERS
 constexpr std::size_t kGroupNumbers = 5;  // Groups.NUMBERS
-// What Java wants of a batch besides topics and times: the numbers of SliceScan.
+// What Java wants of a batch besides times: the numbers of MessageScan.
 constexpr jint kValues = 1;
 constexpr jint kSerials = 2;
 constexpr jint kProperties = 4;
+constexpr jint kTopics = 8;
 constexpr std::int64_t kBuffersMax = 3;
 
-// Returns whether the core must read values: properties are in them.
+// Return whether the core must read values, in which properties are, and topics.
 bool NeedsValues(jint wanted) { return (wanted & (kValues | kProperties)) != 0; }
+bool NeedsTopics(jint wanted) { return (wanted & kTopics) != 0; }
 
 // A batch that is lent to Java: the columns, and the messages that the serials point into. Java
 // owns it by its handle.
@@ -90,6 +92,8 @@ class Reading {
   // Returns the next batch, or null at the end.
   virtual Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
                                                     const InterruptCheck& interrupted) = 0;
+  // Returns what it has read so far.
+  virtual ReadCounters Counters() const { return {}; }
 };
 
 class ReadingSlices : public Reading {
@@ -100,6 +104,7 @@ class ReadingSlices : public Reading {
                                             const InterruptCheck& interrupted) override {
     return scan_->Next(limits, interrupted);
   }
+  ReadCounters Counters() const override { return scan_->counters(); }
 
  private:
   const std::unique_ptr<Scan> scan_;
@@ -210,7 +215,7 @@ TOPICDB_NATIVE(jlong, newScan)
     const std::vector<Slice> slices = SlicesOf(env, classes, numbers);
     std::unique_ptr<Reading> reading =
         std::make_unique<ReadingSlices>(Unwrap(ObjectOf<Database>(database).NewScan(
-            FiltersOf(env, filters), slices, NeedsValues(wanted))));
+            FiltersOf(env, filters), slices, NeedsValues(wanted), NeedsTopics(wanted))));
     return HandleOf(reading.release());
   });
 }
@@ -278,6 +283,23 @@ TOPICDB_NATIVE(jobjectArray, summarize)
     return ArraysOf(env, Unwrap(ObjectOf<Database>(database).Summarize(
                              FiltersOf(env, filters), SlicesOf(env, classes, numbers), options,
                              InterruptsOf(env, native))));
+  });
+}
+
+TOPICDB_NATIVE(jlongArray, counters)
+(JNIEnv* env, jclass, jlong scan) {
+  return Guarded(env, [&] {
+    const ReadCounters found = ObjectOf<Reading>(scan).Counters();
+    const std::uint64_t blocks_skipped = found.blocks_skipped_by_time +
+                                         found.blocks_skipped_by_stream +
+                                         found.blocks_skipped_by_word;
+    const std::uint64_t pages_skipped = found.pages_skipped_by_time + found.pages_skipped_by_topic;
+    std::vector<jlong> numbers;
+    for (const std::uint64_t number : {found.blocks, blocks_skipped, found.pages_read,
+                                       pages_skipped, found.rows_examined, found.bytes_read}) {
+      numbers.push_back(static_cast<jlong>(number));
+    }
+    return ArrayOf(env, numbers);
   });
 }
 

@@ -33,10 +33,7 @@ case ${1:-broker} in
   *) topicdb_fail "kafka.sh: expected nothing, broker or spark, got $1" ;;
 esac
 
-unavailable=75
-cache=$(topicdb_cache_dir)
-jars=$cache/$name-$(sha256sum "$sums" | cut -c1-12)
-work=$cache/kafka-fetch
+jars=$(topicdb_cache_dir)/$name-$(sha256sum "$sums" | cut -c1-12)
 
 dependencies() {
   local group artifact version
@@ -56,21 +53,8 @@ fetch() {
 </project>
 END
   mvn --batch-mode --strict-checksums --file "$work/pom.xml" -Dmaven.repo.local="$work/repository" \
-    dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$work/jars"
+    dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$work/made"
 }
 
-[ ! -e "$jars" ] || { echo "$jars"; exit; }
-command -v mvn >/dev/null || { echo "no mvn" >&2; exit "$unavailable"; }
-mkdir -p "$cache"
-exec 9>"$cache/kafka.lock"
-flock 9
-if [ ! -e "$jars" ]; then
-  rm -rf "$work" # nobody else uses it, because of the lock; a killed fetch may have left it
-  mkdir "$work"
-  (topicdb_logged "$cache/kafka-fetch.log" fetch) || exit "$unavailable"
-  (cd "$work/jars" && sha256sum --check --quiet --strict "$sums" >&2) ||
-    topicdb_fail "the jars of $name are not those of $sums"
-  mv "$work/jars" "$jars" # a single rename, so that nobody ever sees half a folder
-  rm -rf "$work"
-fi
+topicdb_once "$name" "$jars" mvn fetch made "$sums"
 echo "$jars"

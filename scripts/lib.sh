@@ -47,6 +47,31 @@ topicdb_debian_mirror() {
     awk '$2 ~ /^(bookworm|trixie|stable|oldstable)$/ {print; exit}'
 }
 
+# topicdb_once NAME MADE TOOL STEP [FOLDER SUMS]: makes what all clones on this machine share, unless it is
+# there already: a file or folder MADE of topicdb_cache_dir. STEP is a function that puts it at $work/made, in an
+# empty folder $work of its own. Ends the script with 75 if there is no TOOL, or STEP fails: it cannot be had
+# here. The output of STEP is in NAME.log. What is in FOLDER then must have the checksums of the file SUMS.
+topicdb_once() {
+  local name=$1 made=$2 tool=$3 step=$4 folder=${5:-} sums=${6:-} cache unavailable=75
+  [ ! -e "$made" ] || return 0
+  command -v "$tool" >/dev/null || { echo "no $tool" >&2; exit "$unavailable"; }
+  cache=$(topicdb_cache_dir)
+  mkdir -p "$cache"
+  exec 9>"$cache/$name.lock"
+  flock 9
+  if [ ! -e "$made" ]; then
+    work=$cache/work-$name
+    rm -rf "$work" # nobody else uses it, because of the lock; a killed run may have left it
+    mkdir "$work"
+    (topicdb_logged "$cache/$name.log" "$step") || exit "$unavailable"
+    [ -z "$folder" ] || (cd "$work/$folder" && sha256sum --check --quiet --strict "$sums" >&2) ||
+      topicdb_fail "what came for $name is not that of $sums"
+    mv "$work/made" "$made" # a single rename, so that nobody ever sees half of it
+    rm -rf "$work"
+  fi
+  exec 9>&-
+}
+
 # Prints one hash over the names and contents of files and folders.
 topicdb_hash() {
   (cd "$topicdb_root" &&

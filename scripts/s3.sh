@@ -12,7 +12,6 @@ set -euo pipefail
 server_version=0.14.1
 hadoop_version=3.5.0 # that of the PySpark in .venv
 sums=$topicdb_root/scripts/s3.sha256
-unavailable=75
 cache=$(topicdb_cache_dir)
 
 compile() {
@@ -32,25 +31,12 @@ fetch() {
 END
   mvn --batch-mode --strict-checksums --file "$work/pom.xml" -Dmaven.repo.local="$work/repository" \
     dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$work/made"
-  (cd "$work/made" && sha256sum --check --quiet --strict "$sums")
 }
 
 case ${1:-} in
-  server) made=$cache/s3s-fs-$server_version tool=cargo step=compile printed=$made/bin/s3s-fs ;;
+  server) made=$cache/s3s-fs-$server_version tool=cargo step=compile sums='' printed=$made/bin/s3s-fs ;;
   jars) made=$cache/s3-jars-$(sha256sum "$sums" | cut -c1-12) tool=mvn step=fetch printed=$made ;;
   *) topicdb_fail "s3.sh: expected server or jars, got ${1:-nothing}" ;;
 esac
-[ ! -e "$made" ] || { echo "$printed"; exit; }
-command -v "$tool" >/dev/null || { echo "no $tool" >&2; exit "$unavailable"; }
-mkdir -p "$cache"
-exec 9>"$cache/s3.lock"
-flock 9
-if [ ! -e "$made" ]; then
-  work=$cache/s3-$1
-  rm -rf "$work" # nobody else uses it, because of the lock; a killed run may have left it
-  mkdir "$work"
-  (topicdb_logged "$cache/s3-$1.log" "$step") || exit "$unavailable"
-  mv "$work/made" "$made" # a single rename, so that nobody ever sees half a folder
-  rm -rf "$work"
-fi
+topicdb_once "s3-$1" "$made" "$tool" "$step" "${sums:+made}" "$sums"
 echo "$printed"

@@ -36,6 +36,14 @@ QUERIES: dict[str, tuple[Query, float]] = {
         lambda frame: frame.selectExpr("date_trunc('hour', timestamp) as h").groupBy("h").count(),
         1.5,
     ),
+    "count by time_bucket": (
+        lambda frame: (
+            frame.selectExpr("topicdb.time_bucket(INTERVAL '1' HOUR, timestamp) as h")
+            .groupBy("h")
+            .count()
+        ),
+        1.5,
+    ),
     "one host of 1,000": (lambda frame: frame.where(spark_data.HOST), 20),
     "an hour of a year": (lambda frame: frame.where(spark_data.HOUR), 3),
 }
@@ -44,6 +52,7 @@ QUERIES: dict[str, tuple[Query, float]] = {
 def native_reads(bench: Bench) -> None:
     """Measures each query over the three, after a check that they give the same."""
     connector.add(bench.spark)
+    bench.spark.conf.set("spark.sql.catalog.topicdb", "io.topicdb.spark.TopicDbCatalog")
     paths = {name: bench.directory / f"{name}-zstd.parquet" for name in ("came", "sorted")}
     write_zstd(bench.read_parquet(), paths["came"])
     ordered = bench.read_parquet().repartitionByRange(4 * bench.cores, "topic")

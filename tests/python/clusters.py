@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 import pyspark
+import pytest
 
 DRIVER = Path(__file__).with_name("spark_driver.py")
+EXECUTOR = "CoarseGrainedExecutorBackend"  # in the command of each executor
 GONE_SECONDS = 250
 
 
 class Driver:
     """Runs ``spark_driver.py``; ``close`` kills it and all that it has started."""
 
-    def __init__(self, home: Path, master: str, *arguments: object) -> None:
+    def __init__(
+        self,
+        home: Path,
+        master: str,
+        *arguments: object,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._log = (home / "driver.log").open("a+")
         self._process = subprocess.Popen(
             [sys.executable, str(DRIVER), master, *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
-            env={**os.environ, "SPARK_HOME": str(home)},
+            env={**os.environ, "SPARK_HOME": str(home), **(environment or {})},
             start_new_session=True,  # the JVM is in the same process group
         )
 
@@ -75,8 +84,10 @@ class Driver:
 
 
 @contextmanager
-def driver(home: Path, master: str, *arguments: object) -> Iterator[Driver]:
-    started = Driver(home, master, *arguments)
+def driver(
+    home: Path, master: str, *arguments: object, environment: Mapping[str, str] | None = None
+) -> Iterator[Driver]:
+    started = Driver(home, master, *arguments, environment=environment)
     try:
         yield started
     finally:
@@ -90,6 +101,37 @@ def spark_home(place: Path) -> Path:
     for name in ("bin", "jars", "python"):
         if (installed / name).exists():
             (place / name).symlink_to(installed / name)
+    return place
+
+
+def java_that_does_not_see(hidden: Path, place: Path) -> Path:
+    """Makes a JAVA_HOME in ``place`` whose JVMs see an empty folder where ``hidden`` is.
+
+    Each has a mount namespace of its own, and its own folder for temporary files, as on a host of
+    its own. The test is skipped where the system allows no such namespaces.
+    """
+    namespace = ["unshare", "--map-root-user", "--mount"]
+    tried = subprocess.run([*namespace, "mount", "-t", "tmpfs", "none", hidden], check=False)
+    if tried.returncode != 0:
+        pytest.skip("this system allows no mount namespaces")
+    real = subprocess.run(
+        ["java", "-XshowSettings:properties", "-version"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    home = re.search(r"java\.home = (\S+)", real.stderr)
+    assert home is not None
+    scratch = place / "scratch"
+    java = place / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    scratch.mkdir()
+    script = (
+        f"mount -t tmpfs none {hidden} && mount -t tmpfs none {scratch} && "
+        f'TMPDIR={scratch} exec {home[1]}/bin/java -Djava.io.tmpdir={scratch} "$@"'
+    )
+    java.write_text(f"#!/bin/sh\nexec {' '.join(namespace)} sh -c '{script}' java \"$@\"\n")
+    java.chmod(0o755)
     return place
 
 

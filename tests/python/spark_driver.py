@@ -1,9 +1,9 @@
 """A Spark driver in a process of its own, for tests that kill it or what it starts.
 
 ``spark_driver.py MASTER copy SOURCE TARGET CHECKPOINT STOP`` copies a database into another by
-streaming queries. It starts a query again whenever one ends or fails, until the file STOP exists
-and a query that began after that has succeeded. Each query has the source and the sink in Python or
-in Java.
+streaming queries. SOURCE and TARGET are directories, or addresses of servers. It starts a query
+again whenever one ends or fails, until the file STOP exists and a query that began after that has
+succeeded. Each query has the source and the sink in Python or in Java.
 
 ``spark_driver.py MASTER save TARGET ROWS TASKS ATTEMPTS`` writes rows in one job. Some tasks fail
 at their first attempt; where Spark speculates, one task stalls instead. Each attempt leaves a file
@@ -51,7 +51,6 @@ def session(master: str) -> SparkSession:
     spark = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
-        .config("spark.jars", jars())  # writes of the executors need it
         # The jobs are short: to compile more would cost more than it gains.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -77,22 +76,33 @@ def session(master: str) -> SparkSession:
     return spark
 
 
+def formats() -> list[str]:
+    """Returns the names of the source in Python and of that in Java, if the package has it."""
+    return ["topicdb", "topicdb-native"] if jars() else ["topicdb"]
+
+
+def named(place: str) -> dict[str, str]:
+    """Returns the option that names a database, by its directory or by its server."""
+    return {"remote" if "://" in place else "path": place}
+
+
 def copy(spark: SparkSession, source: str, target: str, checkpoint: str, stop: str) -> None:
-    formats = ["topicdb", "topicdb-native"] if jars() else ["topicdb"]
     while True:
         last = Path(stop).exists()
         try:
             query = (
-                spark.readStream.format(random.choice(formats))
+                spark.readStream.format(random.choice(formats()))
                 .options(startingOffsets="earliest", maxMessagesPerTrigger="1500")
                 # The contents of a micro-batch do not depend on these choices, also when a query
                 # repeats it.
                 .option("commitOrder", random.choice(["true", "false"]))
-                .load(source)
-                .writeStream.format(random.choice(formats))
+                .options(**named(source))
+                .load()
+                .writeStream.format(random.choice(formats()))
                 .option("checkpointLocation", checkpoint)
+                .options(**named(target))
                 .trigger(availableNow=True)
-                .start(target)
+                .start()
             )
             print("query", flush=True)
             query.awaitTermination()
@@ -129,9 +139,10 @@ def save(spark: SparkSession, target: str, rows: str, tasks: str, attempts: str)
     (
         spark.range(int(rows), numPartitions=int(tasks))
         .mapInArrow(messages, "topic string, timestamp bigint, value binary")
-        .write.format("topicdb")
+        .write.format(random.choice(formats()))
         .mode("append")
-        .save(target)
+        .options(**named(target))
+        .save()
     )
     print("saved", flush=True)
 

@@ -73,12 +73,6 @@ def skip_without_grpc() -> None:
             pytest.skip("the JAR was built without gRPC")
 
 
-def skip_without_streams(source: str) -> None:
-    """Skips the test where a source does not stream: that in Java streams from directories only."""
-    if source == "topicdb-native" and _places:
-        pytest.skip("format('topicdb-native') streams from directories")
-
-
 _places: list[Places] = []
 
 

@@ -132,7 +132,7 @@ def _called(call: Any) -> Any:
 def _raise(text: str) -> NoReturn:
     """Raises the error of Python that an error of Java names."""
     named = re.match(r"(?:\[[A-Z_.]+\] )?(\w+Error): (.*)", text, re.DOTALL)
-    if named is None:
+    if named is None or named[1] == "ValueError":
         raise ValueError(text)
     raise getattr(topicdb, named[1])(named[2])
 

@@ -32,6 +32,8 @@ class ArrowColumns {
   bool Has(std::size_t column) const { return ((bits_ >> column) & 1U) != 0; }
   // Returns whether the values of messages are needed for any of them.
   bool NeedValues() const { return (bits_ >> kKeyColumns) != 0; }
+  // Returns whether the topics of messages are needed.
+  bool NeedTopics() const { return Has(0); }
 
  private:
   static constexpr std::size_t kKeyColumns = 2;  // topic and timestamp

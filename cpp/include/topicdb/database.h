@@ -178,11 +178,12 @@ class Database {
   Result<std::vector<Slice>> Slices(const std::vector<Filter>& filters,
                                     const SliceOptions& options) const;
   // Reads slices: each message that matches a filter once, in no order. `with_values` is as in
-  // ScanOptions. Returns kNotFound, which names the slab, if a slab is gone. Returns
-  // kInvalidArgument if this handle does not see all commits of the slices yet (Refresh).
+  // ScanOptions. Unless `with_topics`, the messages may have empty topics. Returns kNotFound, which
+  // names the slab, if a slab is gone. Returns kInvalidArgument if this handle does not see all
+  // commits of the slices yet (Refresh).
   Result<std::unique_ptr<Scan>> NewScan(const std::vector<Filter>& filters,
-                                        const std::vector<Slice>& slices,
-                                        bool with_values = true) const;
+                                        const std::vector<Slice>& slices, bool with_values = true,
+                                        bool with_topics = true) const;
   // Returns the span of commits of a shard whose messages that match a filter stay within the
   // limits. The span has at least one commit with such messages, if there is one. Deleted messages
   // may count. Generations without a commit log count for nothing.

@@ -138,9 +138,16 @@ class Batch {
   // Copies a message into the batch. REQUIRES: Fits(message.topic.size(), message.value.size())
   void Append(const MessageView& message, Serial serial);
 
-  // These two fill an empty batch without copying the values. Call AppendKey for each message, then
-  // BorrowValues once with the n + 1 offsets of the values in `bytes`. `owner` keeps both alive.
+  // Append messages without values: one, or several of one topic. `serials` has those of the
+  // messages, or is empty: then they have kNoSerial. BorrowValues or AppendEmptyValues must follow
+  // before anything else is done with the batch. REQUIRES (AppendKeys): Fits(all topics, 0)
   void AppendKey(std::string_view topic, std::int64_t timestamp, Serial serial);
+  void AppendKeys(std::string_view topic, std::span<const std::int64_t> times,
+                  std::span<const std::uint64_t> serials);
+  // Gives empty values to messages that have none yet.
+  void AppendEmptyValues();
+  // Gives values to the messages of a batch that was empty, without copying them: the n + 1 offsets
+  // of the values in `bytes`. `owner` keeps both alive.
   void BorrowValues(std::shared_ptr<const void> owner, std::span<const std::int32_t> offsets,
                     std::string_view bytes);
 

@@ -34,6 +34,8 @@ class Scan {
                                                    const InterruptCheck& interrupted = nullptr);
   // Returns the missing shards that it leaves out (Database::Partial).
   const MissingReasons& missing_shards() const;
+  // Returns what a scan of slices has read so far. Nothing after Close, and of other scans.
+  ReadCounters counters() const;
   // Frees what the scan holds. May be repeated.
   void Close();
 

@@ -83,6 +83,8 @@ struct ReadRequest {
   // If false, the messages have empty values, and a layout that can leave the stored values unread
   // does so. LastReaders give values in any case.
   bool with_values = true;
+  // If false, the messages may have empty topics. Only unordered readers make use of it.
+  bool with_topics = true;
 };
 
 }  // namespace topicdb

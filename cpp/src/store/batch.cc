@@ -32,6 +32,28 @@ void Batch::Append(const MessageView& message, Serial serial) {
   value_offsets_.push_back(static_cast<std::int32_t>(value_bytes_.size()));
 }
 
+void Batch::AppendKeys(std::string_view topic, std::span<const std::int64_t> times,
+                       std::span<const std::uint64_t> serials) {
+  timestamps_.insert(timestamps_.end(), times.begin(), times.end());
+  if (keeps_serials_) {
+    serials_.insert(serials_.end(), serials.begin(), serials.end());
+    serials_.resize(timestamps_.size(), kNoSerial.value());
+  }
+  if (topic.empty()) {
+    topic_offsets_.insert(topic_offsets_.end(), times.size(), topic_offsets_.back());
+    return;
+  }
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    topic_bytes_.append(topic);
+    topic_offsets_.push_back(static_cast<std::int32_t>(topic_bytes_.size()));
+  }
+}
+
+void Batch::AppendEmptyValues() {
+  if (owner_ != nullptr) CopyBorrowed();
+  value_offsets_.resize(timestamps_.size() + 1, value_offsets_.back());
+}
+
 void Batch::BorrowValues(std::shared_ptr<const void> owner, std::span<const std::int32_t> offsets,
                          std::string_view bytes) {
   owner_ = std::move(owner);

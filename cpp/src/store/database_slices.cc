@@ -79,14 +79,16 @@ Status CutShard(const ShardView& view, RetentionClassId reserved,
 Result<std::vector<SlicePart>> PartsOfAll(const DatabaseImpl& database,
                                           const std::vector<ShardMoment>& moments,
                                           const std::vector<Filter>& filters,
-                                          const std::vector<Slice>& slices, bool with_values) {
+                                          const std::vector<Slice>& slices, bool with_values,
+                                          bool with_topics) {
   std::vector<SlicePart> parts;
   for (const Slice& slice : slices) {
     TOPICDB_ASSIGN_OR_RETURN(const ShardMoment moment,
                              MomentOf(database.shards(), moments, slice.slab.shard));
     TOPICDB_ASSIGN_OR_RETURN(const SlabView* const found,
                              FindSlab(moment, slice, *database.environment().rules()));
-    for (SlicePart& part : PartsOf(moment.view, found->slab, filters, slice, with_values)) {
+    for (SlicePart& part :
+         PartsOf(moment.view, found->slab, filters, slice, with_values, with_topics)) {
       parts.push_back(std::move(part));
     }
   }
@@ -118,13 +120,13 @@ Result<std::vector<Slice>> Database::Slices(const std::vector<Filter>& filters,
 }
 
 Result<std::unique_ptr<Scan>> Database::NewScan(const std::vector<Filter>& filters,
-                                                const std::vector<Slice>& slices,
-                                                bool with_values) const {
+                                                const std::vector<Slice>& slices, bool with_values,
+                                                bool with_topics) const {
   TOPICDB_ENTER(impl_);
   std::vector<ShardMoment> moments =
       impl_->shards().WholeMoments();  // what is seen was decided with them
   TOPICDB_ASSIGN_OR_RETURN(std::vector<SlicePart> parts,
-                           PartsOfAll(*impl_, moments, filters, slices, with_values));
+                           PartsOfAll(*impl_, moments, filters, slices, with_values, with_topics));
   return std::make_unique<Scan>(std::make_shared<ScanImpl>(
       impl_, std::move(moments), std::make_unique<SliceSource>(std::move(parts))));
 }
@@ -137,7 +139,8 @@ Result<std::vector<MessageGroup>> Database::Summarize(const std::vector<Filter>&
   TOPICDB_RETURN_IF_ERROR(CheckSummaryOptions(options));
   const std::vector<ShardMoment> moments = impl_->shards().WholeMoments();  // as for NewScan
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlicePart> parts,
-                           PartsOfAll(*impl_, moments, filters, slices, /*with_values=*/false));
+                           PartsOfAll(*impl_, moments, filters, slices, /*with_values=*/false,
+                                      /*with_topics=*/true));
   return SummarizeParts(parts, options, interrupted);
 }
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import topicdb
 from topicdb import _core
@@ -26,7 +28,7 @@ class Remote:
     Arguments:
         addresses: ``grpc+tls://host:port`` or ``grpc://host:port``, separated by commas or in a
             list. If there are several, they are replicas of the same database. The driver takes
-            the first one that answers, and a task any.
+            the first one that answers, and a task one of its own host, or else any.
         token: as in ``topicdb.connect``.
         tls_root_certs: as in ``topicdb.connect``.
         tls_certificate_name: as in ``topicdb.connect``.
@@ -119,7 +121,8 @@ def open_to_plan(place: Place) -> topicdb.Database:
 def open_to_read(place: Place, wanted: Wanted) -> Iterator[topicdb.Database]:
     """Opens the database for a task, which reads what is wanted, and closes it at the end.
 
-    At servers it takes one that has all of it, in any order: so the tasks use all of them.
+    At servers it takes one that has all of it: one of this host, or else any, so that the tasks use
+    all of them.
 
     Raises what ``open_to_plan`` does; ValueError, which names the server, if it has another
     database; StorageError if the shard does not reach so far anywhere.
@@ -127,8 +130,9 @@ def open_to_read(place: Place, wanted: Wanted) -> Iterator[topicdb.Database]:
     if isinstance(place, str):
         database = topicdb.open(place, mode="r", only_shards=[wanted.shard])
     else:
-        addresses = random.sample(place.addresses, len(place.addresses))
-        database = _first(place, addresses, lambda database: _check(database, wanted))
+        database = _first(
+            place, nearest_first(place.addresses), lambda database: _check(database, wanted)
+        )
     with database:
         yield database
 
@@ -144,6 +148,30 @@ def open_to_write(place: Place) -> Iterator[str | topicdb.Database]:
         return
     with connect_as(place.addresses[0], place.credentials) as database:
         yield database
+
+
+def nearest_first(addresses: Sequence[str]) -> list[str]:
+    """Returns all addresses: those of this host first, otherwise in random order."""
+    ordered = random.sample(addresses, len(addresses))
+    return sorted(ordered, key=lambda url: not _is_here(url)) if len(ordered) > 1 else ordered
+
+
+def _is_here(url: str) -> bool:
+    """Returns whether a server is on this host: only addresses of this host can be bound."""
+    try:
+        found = socket.getaddrinfo(urlsplit(url).hostname, 0, type=socket.SOCK_DGRAM)
+    except OSError:
+        return False
+    return any(_can_bind(family, address) for family, _, _, _, address in found)
+
+
+def _can_bind(family: int, address: tuple[Any, ...]) -> bool:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as here:
+            here.bind(address)
+    except OSError:
+        return False
+    return True
 
 
 def check_writable(place: Place) -> None:

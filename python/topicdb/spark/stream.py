@@ -144,6 +144,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         database, extent = self._database()
         self._check_loss(start, extent)
+        self._check_serials("has planned to read", end, extent)
         begin = _serials(start)
         until = _serials(end)
         slices = database.slices(
@@ -312,18 +313,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             classes[slice.retention_class] = min(first, slice.generation)
         return found
 
-    def _check_loss(self, offset: Offset, extent: Extent) -> None:
+    def _check_serials(self, what: str, offset: Offset, extent: Extent) -> None:
+        """Raises StorageError if the database, or a server that is behind, ends too early."""
         if not self._options.fail_on_data_loss:
             return
         last = extent.serials
-        begin = _serials(offset)
-        for shard, serial in begin.items():
+        for shard, serial in _serials(offset).items():
             if serial > last.get(shard, -1):
                 raise topicdb.StorageError(
-                    f"the query has read shard {shard} of {self._options.place} up to commit "
+                    f"the query {what} shard {shard} of {self._options.place} up to commit "
                     f"{serial}, but it ends at {last.get(shard)}: was the database replaced, or "
                     "restored from a copy? failOnDataLoss=false goes on"
                 )
+
+    def _check_loss(self, offset: Offset, extent: Extent) -> None:
+        if not self._options.fail_on_data_loss:
+            return
+        self._check_serials("has read", offset, extent)
         stored = set(extent.slabs)
         missing = {
             (int(shard), retention_class, generation)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sealing import wait_for_sealing
 from served import serving
 from support import Layout, nothing_written, wait_until
 
 import topicdb
+from sealing import wait_for_sealing
 from topicdb import QuotaError
 
 QUOTA_BYTES = 3 << 20

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from s3_server import S3Server, is_here, s3_server
-from spark_places import places, skip_without_grpc, skip_without_streams
+from spark_places import places, skip_without_grpc
 from spark_settings import PATIENCE, be_patient
 from spark_streams import Streams
 
@@ -76,15 +76,13 @@ UPLOADS = [
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Lets tests that ask for a source run with each.
 
-    Modules with ``READS_UPLOADS`` run with more. Those with ``STREAMS`` leave out what streams not.
+    Modules with ``READS_UPLOADS`` run with more.
     """
     if "source" not in metafunc.fixturenames:
         return
     sources: list[Any] = list(SOURCES)
     if getattr(metafunc.module, "READS_UPLOADS", False):
         sources += UPLOADS
-    if getattr(metafunc.module, "STREAMS", False):
-        sources.remove("java-remote")
     metafunc.parametrize("source", sources, indirect=True)
 
 
@@ -107,7 +105,6 @@ def source(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]
 @pytest.fixture
 def reader(spark: SparkSession, source: str) -> Iterator[Streams]:
     """Makes readers of streams of the source."""
-    skip_without_streams(source)
     streams = Streams(spark, source)
     yield streams
     streams.close()

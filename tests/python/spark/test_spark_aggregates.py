@@ -98,6 +98,47 @@ def test_dates_of_utc_are_counted_by_the_core(spark: SparkSession, path: str, zo
 
 
 @pytest.mark.usefixtures("native")
+def test_levels_and_buckets_are_counted_by_the_core(spark: SparkSession, mixed: str) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.catalog.functions", "io.topicdb.spark.TopicDbCatalog")
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    is_handed_over = session.version >= "4"
+    level = "functions.topic_level(topic, {})"
+    bucket = "functions.time_bucket(INTERVAL '0.00002' SECOND, timestamp)"
+    for by in (
+        [level.format(1)],
+        [level.format(2)],
+        [level.format(-1), bucket],
+        [level.format(2), level.format(1), "topic"],
+        [bucket],
+        [bucket, "topic"],
+    ):
+        for where in ("true", "topic IN ('a/b', 'b')", "timestamp >= timestamp_micros(25)"):
+            wanted = aggregated(load(session, mixed, pushdown="false"), where, by, TOLD).collect()
+            for given in ({}, {"minPartitions": "4"}):
+                found = aggregated(load(session, mixed, **given), where, by, TOLD)
+                assert by_text(found) == by_text_of(wanted), (by, where, given)
+                sign = "aggregates [count(*)" if given else "LocalTableScan"
+                assert (sign in plan_of(found)) is is_handed_over, (by, where, given)
+    two = aggregated(
+        load(session, mixed),
+        "true",
+        [bucket, "functions.time_bucket(INTERVAL '3' HOUR, timestamp)"],
+        TOLD,
+    )
+    assert "LocalTableScan" not in plan_of(two)
+
+
+def by_text(frame: DataFrame) -> list[str]:
+    return by_text_of(frame.collect())
+
+
+def by_text_of(rows: list[Any]) -> list[str]:
+    """Returns rows in an order: keys may be null, and nulls cannot be compared."""
+    return sorted(map(str, rows))
+
+
+@pytest.mark.usefixtures("native")
 def test_few_messages_are_counted_while_the_query_is_planned(
     spark: SparkSession, mixed: str
 ) -> None:

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
-from clusters import Driver, driver, spark_home, standalone
+from clusters import EXECUTOR, Driver, driver, spark_home, standalone
+from spark_copies import ROUNDS, appending, kill_at_random, stored
 
 import topicdb
 
-ROUNDS = int(os.environ.get("TOPICDB_CRASH_ROUNDS", "2"))
-EXECUTOR = "CoarseGrainedExecutorBackend"
 PYTHON = "-m pyspark."  # workers of tasks, the worker that plans the stream, and the daemon
 pytestmark = pytest.mark.timeout(1800 + 60 * ROUNDS)
 
@@ -29,32 +25,6 @@ pytestmark = pytest.mark.timeout(1800 + 60 * ROUNDS)
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return spark_home(tmp_path / "spark")
-
-
-def stored(path: Path) -> Counter[tuple[str, int, bytes]]:
-    with topicdb.open(path, mode="r") as database:
-        return Counter((m.topic, m.timestamp, m.value) for m in database.scan("#"))
-
-
-@contextmanager
-def appending(database: topicdb.Database) -> Iterator[None]:
-    """Makes about ten commits per second, of 50 messages each, until the end of the block."""
-    ended = threading.Event()
-
-    def append() -> None:
-        serial = 0
-        while not ended.wait(0.1):
-            rows = [(f"m/{i % 13}/x", i, b"%d" % i) for i in range(serial, serial + 50)]
-            database.append(rows)
-            serial += 50
-
-    thread = threading.Thread(target=append)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 class Copying:
@@ -98,25 +68,6 @@ class Copying:
         assert set(found.values()) == {1}
         assert os.listdir(self._target / "jobs") == []
         return lines
-
-
-def kill_one(running: Driver, part: str, chance: random.Random) -> bool:
-    """Kills one process with ``part`` in its command; returns whether there was one."""
-    found = running.processes(part)
-    if found:
-        with suppress(ProcessLookupError):
-            os.kill(chance.choice(found), signal.SIGKILL)
-    return bool(found)
-
-
-def kill_at_random(running: Driver, part: str, pause_max_s: float) -> None:
-    chance = random.Random(ROUNDS)
-    for _ in range(ROUNDS):
-        time.sleep(chance.uniform(0.2, pause_max_s))
-        until = time.monotonic() + 250
-        while not kill_one(running, part, chance):
-            assert time.monotonic() < until, f"no {part}"
-            time.sleep(0.05)
 
 
 @pytest.mark.crash

@@ -88,6 +88,24 @@ def test_they_are_what_the_core_and_python_say(session: SparkSession, interprete
         assert row.l == [*parts[1:6], back[1], back[2], back[4], back[5]], row.t
 
 
+def test_buckets_have_one_width_from_1970_on(session: SparkSession) -> None:
+    times = [0, 1, 3_599_999_999, 3_600_000_000, 86_400_000_000 * 400 + 7]
+    session.createDataFrame([(t,) for t in times], "t bigint").createOrReplaceTempView("times")
+    widths = {"INTERVAL '1' HOUR": 3_600, "INTERVAL '0 00:15:00' DAY TO SECOND": 900}
+    for interpreted in ("NO_CODEGEN", "CODEGEN_ONLY"):
+        session.conf.set(FACTORY, interpreted)
+        for width, seconds in widths.items():
+            call = f"topicdb.time_bucket({width}, timestamp_micros(t))"
+            found = session.sql(f"SELECT t, unix_micros({call}) b FROM times").collect()
+            assert {row.t: row.b for row in found} == {
+                t: t - t % (seconds * 1_000_000) for t in times
+            }
+    nothing = session.sql(
+        "SELECT topicdb.time_bucket(INTERVAL '1' HOUR, CAST(NULL AS TIMESTAMP)) b"
+    )
+    assert nothing.collect()[0].b is None
+
+
 def test_nothing_is_known_of_null(session: SparkSession) -> None:
     session.createDataFrame([("a", "a", 1), (None, "a", None)], "f string, t string, n int").union(
         session.createDataFrame([("a", None, 1)], "f string, t string, n int")
@@ -117,7 +135,11 @@ def test_matches_limit_what_is_read(session: SparkSession) -> None:
 
 def test_they_are_listed(session: SparkSession) -> None:
     listed = session.sql("SHOW USER FUNCTIONS IN topicdb").collect()
-    assert [row.function for row in listed] == ["topicdb.topic_level", "topicdb.topic_matches"]
+    assert [row.function for row in listed] == [
+        "topicdb.time_bucket",
+        "topicdb.topic_level",
+        "topicdb.topic_matches",
+    ]
     assert session.sql("SELECT topicdb.Topic_Level('a/b', 2) l").collect()[0].l == "b"
 
 
@@ -130,6 +152,9 @@ def test_they_are_listed(session: SparkSession) -> None:
         ("topic_level('a', 0)", "topic_level: levels are counted from 1"),
         ("topic_level('a')", r"two arguments are needed, got 1: topic_level\(topic, n\)"),
         ("topic_level(array('a'), 1)", "STRING"),
+        ("time_bucket(INTERVAL '1' HOUR)", r"two arguments are needed, got 1: time_bucket\("),
+        ("time_bucket('1 hour', current_timestamp())", "INTERVAL"),
+        ("time_bucket(INTERVAL '0' HOUR, current_timestamp())", "the width must be positive"),
         ("nothing('a')", "nothing"),
     ],
 )

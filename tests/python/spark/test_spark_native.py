@@ -16,9 +16,22 @@ from support import wait_until
 
 import topicdb
 import topicdb.spark
+from sealing import wait_for_sealing
 from topicdb.spark import connector
 
 ROOT = Path(__file__).resolve().parents[3]
+METRICS = (
+    "Messages",
+    "Bytes",
+    "Batches",
+    "BatchBytesMax",
+    "Blocks",
+    "BlocksSkipped",
+    "Pages",
+    "PagesSkipped",
+    "Examined",
+    "StoredBytes",
+)
 TOPICS = ["a", "a/", "a/b", "a/b/c", "ab/c", "/", "/a", "$SYS", "$SYS/a", "b/b", "b", "ü/b"]
 FILTERS = ["#", "+/#", "a/#", "+/b", "$SYS/#", '["a/b", "/#", "+/a/+"]']
 PREDICATES = [
@@ -145,23 +158,65 @@ def test_a_limit_ends_a_task_early(spark: SparkSession, full: str) -> None:
 
 
 def messages_read(frame: DataFrame) -> int:
-    """Runs a query, and returns the metric of its scan."""
+    """Runs a query, and returns how many messages its scan has read."""
+    return metrics_of(frame)["Messages"]
+
+
+def metrics_of(frame: DataFrame) -> dict[str, int]:
+    """Runs a query, and returns the metrics of its scan: sums over its tasks."""
     frame.write.format("noop").mode("overwrite").save()
     execution = frame._jdf.queryExecution()
     execution.executedPlan().executeCollectPublic()
     leaves = execution.executedPlan().collectLeaves()
-    total = 0
+    found = dict.fromkeys(METRICS, 0)
     for number in range(leaves.size()):
         metrics = leaves.apply(number).metrics()
-        if metrics.contains("topicdbMessages"):
-            total += metrics.apply("topicdbMessages").value()
-    return total
+        for name in METRICS:
+            if metrics.contains("topicdb" + name):
+                found[name] += metrics.apply("topicdb" + name).value()
+    return found
 
 
 @pytest.mark.usefixtures("native")
 def test_metrics_count_what_was_read(spark: SparkSession, full: str) -> None:
     assert messages_read(load(spark, full)) == 60_000
     assert messages_read(load(spark, full).where("topic = 'm/h3/cpu'")) == 858
+    whole = metrics_of(load(spark, full))
+    assert whole["Messages"] == whole["Examined"] == 60_000
+    assert whole["Batches"] >= 6
+    assert 0 < whole["StoredBytes"] < whole["Bytes"]
+    assert 0 < whole["BatchBytesMax"] < whole["Bytes"]
+    assert whole["Pages"] > 0
+    assert whole["BlocksSkipped"] == whole["PagesSkipped"] == 0
+    keys = metrics_of(load(spark, full).select("timestamp"))
+    assert keys["Messages"] == 60_000
+    assert keys["Bytes"] < whole["Bytes"]
+    nothing = metrics_of(load(spark, full).where("topic = 'm/none'"))
+    assert nothing["Messages"] == nothing["Pages"] == 0
+
+
+@pytest.mark.usefixtures("native")
+def test_columns_of_sealed_blocks_come_alone(spark: SparkSession, path: str) -> None:
+    with topicdb.open(path, seal_bytes=200_000) as db:
+        for turn in range(3):
+            rows = range(turn * 10_000, turn * 10_000 + 10_000)
+            db.append([(f"m/{i % 50}", i, b"%0200d" % i) for i in rows])
+        wait_for_sealing(db)
+        db.append([("m/late", 7, b"late")])
+        db.delete("m/3", start=0, end=5_000)
+    found = metrics_of(load(spark, path).where("topic = 'm/7'"))
+    assert found["Messages"] == 600
+    assert found["PagesSkipped"] > 0
+    assert found["Examined"] < 15_000
+    frame = load(spark, path, includeMetadata="true")
+    plain = load(spark, path, includeMetadata="true", pushdown="false")
+    for where in ("true", "topic IN ('m/3', 'm/4')", "timestamp > timestamp_micros(4000)"):
+        wanted = plain.where(where).collect()
+        for chosen in (["timestamp"], ["value"], ["serial"], ["timestamp", "serial"]):
+            rows = frame.where(where).select(*chosen).collect()
+            assert sorted(tuple(row) for row in rows) == sorted(
+                tuple(row[name] for name in chosen) for row in wanted
+            ), (where, chosen)
 
 
 @pytest.mark.usefixtures("native")

@@ -12,12 +12,17 @@ from cryptography.hazmat.primitives import serialization
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from served import Process, make_certificates, serving
 from spark_places import skip_without_grpc
+from spark_queries import run_to_end
+from spark_streams import NativeReader, values_of
 
 import topicdb
 from topicdb.remote.server import tokens
 from topicdb.replay import Envelope
+from topicdb.spark.options import stream_options
+from topicdb.spark.stream import StreamReader
 
 ROWS = 600
 
@@ -49,7 +54,8 @@ class Guarded:
         self.all = tokens.add(file, {"name": "all", "everything": True})
         self.database = topicdb.open(self.path)
         self._serving = serving(self.database, tokens=file, **options)
-        self.url: str = self._serving.__enter__().url
+        self.server = self._serving.__enter__()
+        self.url: str = self.server.url
 
     def close(self) -> None:
         self._serving.__exit__(None, None, None)
@@ -144,11 +150,125 @@ def test_replicas(spark: SparkSession, native: str, guarded: Guarded, tmp_path: 
         guarded.database.flush()
         assert frame_of(spark, native, **given).count() == ROWS + 70
     assert frame_of(spark, native, **given).count() == ROWS + 70  # one is gone
+    given["remote"] = f"{guarded.url},grpc://240.0.0.1:8815"  # an address that nobody has
+    near = frame_of(spark, native, **given, insecure="true", minPartitions="9")
+    assert len(near.collect()) == ROWS + 70, "tasks begin with the server of their own host"
     fill(tmp_path / "other")
     with topicdb.open(tmp_path / "other") as other, serving(other) as stranger:
         given["remote"] = f"{guarded.url},{stranger.url}"
         frame = frame_of(spark, native, **given, minPartitions="40")
         assert "another database than the query was planned with" in refusal(frame)
+
+
+@pytest.mark.parametrize("order", ["true", "false"])
+def test_a_stream_reads_what_its_token_may(
+    spark: SparkSession, guarded: Guarded, order: str
+) -> None:
+    given = {"remote": guarded.url, "token": guarded.token, "startingOffsets": "earliest"}
+    given |= {"commitOrder": order, "minPartitions": "2"}
+    stream = NativeReader(spark, {**given, "topicFilter": "site/#"})
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ReadMaxRows(10_000))
+    found = values_of(stream, start, end)
+    assert len(found) == ROWS + 1 and b"told" in found
+    shown = [str(end), *map(str, stream.partitions(start, end)), str(stream)]
+    stream.stop()
+    for filters in ("own/#", "#", None):
+        wanted = {} if filters is None else {"topicFilter": filters}
+        other = NativeReader(spark, {**given, **wanted})
+        with pytest.raises(topicdb.AccessError, match=r"it may read 'site/#'") as caught:
+            other.initialOffset()
+        shown.append(str(caught.value))
+    assert guarded.token not in "".join(shown)
+
+
+def test_a_checkpoint_moves_between_places_and_sources(
+    spark: SparkSession, native: str, guarded: Guarded, tmp_path: Path
+) -> None:
+    """It has no secret, either."""
+    server = {"remote": guarded.url, "token": guarded.all}
+    directory = {"path": str(guarded.path)}
+    python = StreamReader(stream_options({**server, "startingOffsets": "earliest"}))
+    first = python.initialOffset()
+    wanted = [first, python.latestOffset(first, ReadAllAvailable())]
+    python.stop()
+    for given in (server, directory):
+        reader = NativeReader(spark, {**given, "startingOffsets": "earliest"})
+        assert reader.initialOffset() == first
+        assert [first, reader.latestOffset(first, ReadAllAvailable())] == wanted
+        reader.stop()
+
+    checkpoint, out = tmp_path / "checkpoint", str(tmp_path / "out")
+    turns = [(native, server), ("topicdb", server), (native, directory), (native, server)]
+    for name, given in turns:
+        stream = spark.readStream.format(name).options(**given, startingOffsets="earliest").load()
+        writer = (
+            stream.writeStream.format("parquet")
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+        )
+        query = run_to_end(lambda writer=writer: writer.start(out))  # type: ignore[misc]
+        assert guarded.all not in str(query.recentProgress)
+        guarded.database.append([("more/1", 1, b"more")] * 5)
+    assert spark.read.parquet(out).count() == ROWS + 61 + 5 * (len(turns) - 1)
+    for file in checkpoint.rglob("*"):
+        assert file.is_dir() or guarded.all.encode() not in file.read_bytes()
+
+
+def test_a_stream_goes_on_with_another_server(
+    spark: SparkSession, guarded: Guarded, tmp_path: Path
+) -> None:
+    fill(tmp_path / "other")
+    with serving(guarded.database) as first, topicdb.open(tmp_path / "other") as other:
+        given = {"token": guarded.all, "startingOffsets": "earliest"}
+        urls = f"{first.url},{guarded.url}"
+        stream = NativeReader(spark, {**given, "remote": urls})
+        start = stream.initialOffset()
+        middle = stream.latestOffset(start, ReadAllAvailable())
+        first.shutdown(20)
+        guarded.database.append([("late", 1, b"late")] * 9)
+        end = stream.latestOffset(middle, ReadAllAvailable())
+        assert values_of(stream, middle, end) == [b"late"] * 9
+        stream.stop()
+        with serving(guarded.database) as second, serving(other) as stranger:
+            both = f"{second.url},{stranger.url}"
+            stream = NativeReader(spark, {"startingOffsets": "earliest", "remote": both})
+            stream.initialOffset()
+            second.shutdown(20)
+            with pytest.raises(ValueError, match="another database than the query began with"):
+                stream.latestOffset(start, ReadAllAvailable())
+            stream.stop()
+
+
+def test_a_task_that_is_slow_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    """The server closes what a silent client has open."""
+    wanted = [b"%05d" % i for i in range(30_000)]
+    with topicdb.open(tmp_path / "db", shards=1) as database, serving(database) as server:
+        for first in range(0, len(wanted), 6_000):
+            database.append([("slow/1", 1, value) for value in wanted[first : first + 6_000]])
+        stream = NativeReader(spark, {"remote": server.url, "startingOffsets": "earliest"})
+        start = stream.initialOffset()
+        end = stream.latestOffset(start, ReadAllAvailable())
+        found: list[bytes] = []
+        for partition in stream.partitions(start, end):
+            for batch in stream.read(partition):
+                found += batch.column("value").to_pylist()
+                server.service.clients.end_all()
+        stream.stop()
+    assert found == wanted
+
+
+def test_a_task_asks_once_how_far_a_server_reaches(spark: SparkSession, guarded: Guarded) -> None:
+    given = {"remote": guarded.url, "token": guarded.all, "startingOffsets": "earliest"}
+    for order in ("true", "false"):
+        stream = NativeReader(spark, {**given, "commitOrder": order})
+        start = stream.initialOffset()
+        partitions = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+        before = guarded.server.meter.told().by_call["extent"].calls
+        for partition in partitions:
+            assert list(stream.read(partition))
+        assert guarded.server.meter.told().by_call["extent"].calls == before + len(partitions)
+        stream.stop()
 
 
 def test_tls(spark: SparkSession, native: str, tmp_path: Path) -> None:

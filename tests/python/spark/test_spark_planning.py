@@ -67,6 +67,47 @@ def test_the_planner_knows_how_much_there_is(session: SparkSession, hosts: str) 
     assert size_of(load(session, hosts).where("topic = 'm/none'")) < everything / 9
 
 
+def test_the_newest_or_oldest_messages_are_read_alone(session: SparkSession, hosts: str) -> None:
+    whole = load(session, hosts, pushdown="false")
+    for order in ("timestamp DESC", "timestamp", "timestamp DESC, topic", "timestamp, value DESC"):
+        for where in ("true", "topic = 'm/h7/cpu'", "timestamp < timestamp_micros(5000)"):
+            for given in ({}, {"minPartitions": "4"}):
+
+                def top(frame: DataFrame, where: str = where, order: str = order) -> DataFrame:
+                    frame.createOrReplaceTempView("hosts")
+                    return session.sql(
+                        f"SELECT * FROM hosts WHERE {where} ORDER BY {order} LIMIT 10"
+                    )
+
+                frame = top(load(session, hosts, **given))
+                assert frame.collect() == top(whole).collect(), (order, where, given)
+                rows, read = ran(frame)
+                assert rows == 10
+                assert read < MESSAGES / 10, (order, where, given)
+    for limit, order in ((MESSAGES, "timestamp"), (10, "topic"), (10, "value")):
+        frame = load(session, hosts).orderBy(order).limit(limit)
+        assert ran(frame) == (limit, MESSAGES)
+
+
+def test_the_newest_messages_are_found_where_times_are_uneven(
+    session: SparkSession, path: str
+) -> None:
+    with topicdb.open(path) as db:
+        db.append([(f"m/{i % 5}", i, b"") for i in range(1_000)])
+        db.append([("m/1", 10**12 + i, b"") for i in range(5)])
+        db.delete("m/1", start=10**12, end=10**12 + 2)
+    frame = load(session, path).orderBy("timestamp", ascending=False).limit(20)
+    assert (
+        frame.collect()
+        == load(session, path, pushdown="false")
+        .orderBy("timestamp", ascending=False)
+        .limit(20)
+        .collect()
+    )
+    none = load(session, path).where("topic = 'none'").orderBy("timestamp").limit(3)
+    assert none.collect() == []
+
+
 def test_a_join_reads_only_the_topics_that_it_needs(
     session: SparkSession, hosts: str, tmp_path: Path
 ) -> None:

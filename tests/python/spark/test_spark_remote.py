@@ -22,6 +22,7 @@ from topicdb.remote.server import tokens
 from topicdb.spark import Remote
 from topicdb.spark.batch import BatchReader
 from topicdb.spark.options import batch_options, stream_options
+from topicdb.spark.place import nearest_first
 from topicdb.spark.stream import StreamReader
 
 SITES = 12
@@ -218,6 +219,14 @@ def test_tasks_take_another_replica_if_one_does_not_answer(site: Site) -> None:
     assert len(read(reader, partitions)) == 2 * (ROWS + 60)  # each task may try the other first
     swapped = batch_of(remote=f"{second.url},{site.url}")
     assert len(read(swapped, swapped.partitions())) == 2 * (ROWS + 60)
+
+
+def test_tasks_begin_with_servers_of_their_own_host() -> None:
+    far = [f"grpc://240.0.0.{i}:8815" for i in range(1, 9)]  # addresses that nobody has
+    for url in ("grpc://127.0.0.1:1", "grpc://localhost:1"):
+        ordered = nearest_first([*far, url, "grpc://no-such-host.invalid:1"])
+        assert ordered[0] == url and len(ordered) == 10
+        assert set(ordered[1:]) >= set(far)
 
 
 def test_without_any_server_all_are_named(site: Site) -> None:

@@ -19,7 +19,6 @@ from support import wait_until
 import topicdb
 
 ORDERS = ["true", "false"]  # values of the option commitOrder
-STREAMS = True  # the fixture `source` gives those that stream
 
 
 @pytest.fixture
@@ -368,6 +367,17 @@ def test_another_database_is_noticed(reader: Streams, path: str, tmp_path: Path)
     topicdb.open(tmp_path / "other", shards=3).close()
     with pytest.raises(topicdb.StorageError, match="was the database replaced"):
         reader(str(tmp_path / "other")).latestOffset(start, ReadAllAvailable())
+
+
+def test_an_end_that_is_not_there_is_noticed(reader: Streams, path: str) -> None:
+    """Such as that of a micro-batch that another server has planned."""
+    put(path, 0, 30)
+    source = reader(path, startingOffsets="earliest")
+    start = source.initialOffset()
+    end = source.latestOffset(start, ReadAllAvailable())
+    end["serials"]["1"] += 1
+    with pytest.raises(topicdb.StorageError, match="has planned to read shard 1 of"):
+        source.partitions(start, end)
 
 
 def test_state_has_no_stream(reader: Streams, tmp_path: Path) -> None:

@@ -25,6 +25,11 @@ void ScanImpl::Release() {
   moments_.clear();
 }
 
+ReadCounters ScanImpl::Counters() {
+  const MutexLock lock(mutex_);
+  return source_ == nullptr ? ReadCounters() : source_->counters();
+}
+
 template <typename Read, typename HasSome>
 Result<bool> ScanImpl::ReadSome(Read read, HasSome has_some, const InterruptCheck& interrupted) {
   TOPICDB_RETURN_IF_ERROR(database_->CheckUsable());
@@ -82,6 +87,8 @@ Result<std::shared_ptr<const Parcel>> Scan::NextParcel(std::size_t bytes_max,
 }
 
 const MissingReasons& Scan::missing_shards() const { return impl_->left_out(); }
+
+ReadCounters Scan::counters() const { return impl_->Forked() ? ReadCounters() : impl_->Counters(); }
 
 void Scan::Close() {
   if (!impl_->Forked()) impl_->Close();

@@ -30,6 +30,8 @@ class ScanImpl : public ViewHolder {
                                                    const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(mutex_);
   const MissingReasons& left_out() const { return left_out_; }
+  // Does what Scan::counters does.
+  ReadCounters Counters() TOPICDB_EXCLUDES(mutex_);
   void Close() TOPICDB_EXCLUDES(mutex_);
   // Destroys the source and releases the views and the shards. REQUIRES (Release): the caller holds
   // the database's lifecycle(), shared or alone

@@ -7,10 +7,13 @@ namespace topicdb {
 std::vector<SlicePart> PartsOf(const std::shared_ptr<const ShardView>& view,
                                const std::shared_ptr<Slab>& slab,
                                const std::vector<Filter>& filters, const Slice& slice,
-                               bool with_values) {
+                               bool with_values, bool with_topics) {
   std::vector<ReadRequest> requests = RequestsOf(*view, *slab, filters, slice);
   if (requests.empty()) return {};
-  for (ReadRequest& request : requests) request.with_values = with_values;
+  for (ReadRequest& request : requests) {
+    request.with_values = with_values;
+    request.with_topics = with_topics;
+  }
   std::vector<SlicePart> parts;
   if (!slab->layout().reads_one_stream()) {
     parts.push_back({view, slab, std::move(requests)});
@@ -58,6 +61,13 @@ std::unique_ptr<ParcelSource> OpenParcels(const SlicePart& part) {
 
 }  // namespace
 
+ReadCounters SliceSource::counters() const {
+  ReadCounters counters = counters_;
+  if (reader_ != nullptr) counters.Add(reader_->counters());
+  if (parcels_ != nullptr) counters.Add(parcels_->counters());
+  return counters;
+}
+
 template <typename Reader, typename Open, typename Step, typename IsFull>
 Result<ReadOutcome> SliceSource::ReadParts(std::unique_ptr<Reader>* reader, Open open, Step read,
                                            IsFull is_full) {
@@ -68,6 +78,7 @@ Result<ReadOutcome> SliceSource::ReadParts(std::unique_ptr<Reader>* reader, Open
     if (!outcome.ok()) return outcome.status().WithContext(part.view->Describe(part.slab->id()));
     if (*outcome == ReadOutcome::kMore) return ReadOutcome::kMore;
     part.slab->AddReads((*reader)->counters());
+    counters_.Add((*reader)->counters());
     reader->reset();
     ++next_part_;
     if (is_full()) return ReadOutcome::kMore;

@@ -21,7 +21,7 @@ struct SlicePart {
 std::vector<SlicePart> PartsOf(const std::shared_ptr<const ShardView>& view,
                                const std::shared_ptr<Slab>& slab,
                                const std::vector<Filter>& filters, const Slice& slice,
-                               bool with_values);
+                               bool with_values, bool with_topics = true);
 // Opens a reader of a part. Its errors do not name the slab.
 std::unique_ptr<StreamReader> OpenPart(const SlicePart& part);
 
@@ -31,6 +31,7 @@ class SliceSource : public MessageSource {
   explicit SliceSource(std::vector<SlicePart> parts) : parts_(std::move(parts)) {}
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
   Result<ReadOutcome> ReadParcel(const ReadLimits& limits, ParcelBuilder* out) override;
+  ReadCounters counters() const override;
 
  private:
   // Reads from the parts, one after the other, with read(reader). `reader` is an own one of the
@@ -41,6 +42,7 @@ class SliceSource : public MessageSource {
 
   const std::vector<SlicePart> parts_;
   std::size_t next_part_ = 0;
+  ReadCounters counters_;                  // of the parts before next_part_
   std::unique_ptr<StreamReader> reader_;   // of the part at next_part_
   std::unique_ptr<ParcelSource> parcels_;  // the same, for ReadParcel
 };

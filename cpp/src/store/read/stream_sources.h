@@ -24,6 +24,8 @@ class MessageSource {
   // Works as ParcelSource::ReadParcel does. Unless it is overridden, it makes pages of what Read
   // gives. The calls of one source are all Read or all ReadParcel.
   virtual Result<ReadOutcome> ReadParcel(const ReadLimits& limits, ParcelBuilder* out);
+  // Returns what it has read so far, if it counts that.
+  virtual ReadCounters counters() const { return {}; }
 };
 
 // Opens the reader of a target.

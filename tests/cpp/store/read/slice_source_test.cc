@@ -60,6 +60,17 @@ TEST_P(SliceSourceTest, GivesEachMessageOfItsPartsOnce) {
   EXPECT_TRUE(ReadValues(&none).empty());
 }
 
+TEST_P(SliceSourceTest, CountsWhatAllItsPartsHaveRead) {
+  SliceSource source(PartsOf(shard_, {"#"}));
+  EXPECT_EQ(source.counters().rows_matched, 0U);
+  Batch batch;
+  ASSERT_EQ(source.Read({2, 1 << 20, 1'000}, &batch).value(), ReadOutcome::kMore);
+  EXPECT_EQ(source.counters().rows_matched, 2U);
+  EXPECT_EQ(ReadValues(&source).size(), 3U);
+  EXPECT_EQ(source.counters().rows_matched, 5U);
+  EXPECT_GE(source.counters().rows_examined, 5U);
+}
+
 TEST_P(SliceSourceTest, OfNoPartsEndsAtOnce) {
   SliceSource source({});
   Batch batch;

@@ -130,7 +130,7 @@ Status Page::DecodeRecords(std::string_view keys, std::string_view values,
     TOPICDB_RETURN_IF_ERROR(PlainDecoder::Decode(header, this));
     if (!has_values_) values_ = {};
   } else {
-    TOPICDB_RETURN_IF_ERROR(PackedDecoder::Decode(header, keys, values, placement, this));
+    TOPICDB_RETURN_IF_ERROR(PackedDecoder::Decode(header, keys, values, parts, placement, this));
   }
   signed_offsets_ = {reinterpret_cast<const std::int32_t*>(value_offsets_.data()),
                      value_offsets_.size()};

@@ -33,8 +33,9 @@ enum class PageCodec : std::uint8_t { kNone = 1, kZstd = 2, kLz4 = 3 };
 // THESE VALUES: they are on disk.
 enum class PageForm : std::uint8_t { kTogether = 1, kApart = 2 };
 
-// What a read needs of pages. Keys are everything but the bytes of the values.
-enum class PageParts { kAll, kKeys };
+// What a read needs of pages. Keys are everything but the bytes of the values. Times are the
+// timestamps and topics of the rows, without serials, indexes and sizes of values.
+enum class PageParts { kAll, kKeys, kTimes };
 
 // The smallest and largest timestamp and serial of the messages of a page or block.
 struct Extent {
@@ -71,10 +72,10 @@ struct StoredPage {
 // that its methods return are valid as long as the page lives.
 class Page {
  public:
-  // Checks and decodes a page, and takes over its bytes. With PageParts::kKeys, the page has no
-  // values, whatever `stored` has. `placement` is that of the page's block if the block is a staged
-  // one, and null otherwise. Returns kCorruption if the bytes cannot be a page, or if values are
-  // wanted and missing.
+  // Checks and decodes a page, and takes over its bytes. The page has no values unless `parts` is
+  // PageParts::kAll, whatever `stored` has. `placement` is that of the page's block if the block is
+  // a staged one, and null otherwise. Returns kCorruption if the bytes cannot be a page, or if
+  // values are wanted and missing.
   static Result<std::shared_ptr<const Page>> Decode(StoredPage stored, PageParts parts,
                                                     const Placement* placement = nullptr);
   // As above, for a page that is one record.
@@ -112,8 +113,12 @@ class Page {
   // Returns false if the page was decoded without the bytes of its values. Its rows then have empty
   // values, and values() is empty.
   bool has_values() const { return has_values_; }
+  // Returns false if the page was decoded with PageParts::kTimes and is a packed one. Its rows then
+  // have no serial, index or value size.
+  bool has_serials() const { return serials_.size() == rows_; }
   // REQUIRES (topic_of, time, serial, index, value, value_size, PrefetchRow, PrefetchValue):
   // row < rows()
+  // REQUIRES (serial, index, value_size, value_offsets, PrefetchRow): has_serials()
   // Return the topic of a row, by its number in the page, and the other parts of the message.
   std::uint32_t topic_of(std::uint32_t row) const { return row_topics_[row]; }
   std::int64_t time(std::uint32_t row) const { return times_[row]; }
@@ -147,8 +152,9 @@ class Page {
     for (std::size_t i = 0; i < bytes.size(); i += kLineBytes) __builtin_prefetch(&bytes[i]);
     __builtin_prefetch(topic(row_topics_[row]).data());
   }
-  // Returns the timestamps of all rows.
+  // Return the timestamps and serials of all rows.
   std::span<const std::int64_t> times() const { return times_; }
+  std::span<const std::uint64_t> serials() const { return serials_; }
   // Returns the memory that the page takes.
   std::size_t memory_bytes() const;
 

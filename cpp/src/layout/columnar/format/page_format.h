@@ -2,7 +2,10 @@
 // topic_list.* use it.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -74,6 +77,12 @@ class VarintReader {
   // Returns the next varint, or 0 after a failure.
   std::uint64_t Next() {
     if (next_ < end_ && *next_ < 0x80) return *next_++;
+    if (end_ - next_ >= kWordBytes) {
+      std::uint64_t word;
+      std::memcpy(&word, next_, sizeof word);
+      const std::uint64_t ends = ~word & kHighBits;  // the last byte of a varint lacks this bit
+      if (ends != 0) return TakeWord(word, std::countr_zero(ends));
+    }
     return NextLong();
   }
   // Returns the next `size` bytes, or nothing if there are fewer.
@@ -91,6 +100,20 @@ class VarintReader {
   bool ok() const { return ok_; }
 
  private:
+  static constexpr std::ptrdiff_t kWordBytes = 8;
+  static constexpr std::uint64_t kHighBits = 0x8080808080808080;
+
+  // Returns the varint that the word at next_ begins with, and moves behind it. `end_bit` is the
+  // highest bit of the last byte of the varint.
+  std::uint64_t TakeWord(std::uint64_t word, int end_bit) {
+    next_ += end_bit / 8 + 1;
+    // Drops what follows the varint, and then brings bits together: 7 of each byte, 14 of each
+    // pair of bytes, 28 of each half.
+    word &= ~std::uint64_t{0} >> (63 - end_bit) & ~kHighBits;
+    word = (word & 0x7f007f007f007f00) >> 1 | (word & 0x007f007f007f007f);
+    word = (word & 0x3fff00003fff0000) >> 2 | (word & 0x00003fff00003fff);
+    return (word & 0x0fffffff00000000) >> 4 | (word & 0x000000000fffffff);
+  }
   // Does the work of Next for a varint of several bytes.
   std::uint64_t NextLong() {
     std::uint64_t value = 0;
@@ -152,19 +175,26 @@ class PackedDecoder {
   // null unless the page is a staged one. Returns kCorruption if a record is malformed, or if they
   // are not of one page.
   static Status Decode(const PageHeader& header, std::string_view keys, std::string_view values,
-                       const Placement* placement, Page* page);
+                       PageParts parts, const Placement* placement, Page* page);
 
  private:
   // Decode the columns besides the values, and set the values unless the page is to have none.
   // DecodeTogether is for a page that is one record.
-  static Status DecodeTogether(const PageHeader& header, std::string_view body, Page* page);
-  static Status DecodeApart(const PageHeader& header, std::string_view body,
-                            std::string_view values, std::uint32_t keys_checksum, Page* page);
+  // Both return the rest of the body.
+  static Result<std::string_view> DecodeTogether(const PageHeader& header, std::string_view body,
+                                                 Page* page);
+  static Result<std::string_view> DecodeApart(const PageHeader& header, std::string_view body,
+                                              std::string_view values, std::uint32_t keys_checksum,
+                                              Page* page);
   // Decodes the columns of numbers and topics into memory of the page. `body` is what is stored of
-  // a page without its values. DecodeRows does so with the columns that the body has.
-  static Status DecodeColumns(const PageHeader& header, std::string_view body, Page* page);
+  // a page without its values. DecodeRows does so with the columns that the body has, and
+  // DecodeTimes with those of topics and times alone.
+  static Status DecodeColumns(const PageHeader& header, std::string_view body, PageParts parts,
+                              Page* page);
   static Status DecodeRows(const PageHeader& header,
                            std::span<const std::string_view, kPackedColumns> columns, Page* page);
+  static Status DecodeTimes(const PageHeader& header,
+                            std::span<const std::string_view, kPackedColumns> columns, Page* page);
   // Replaces the groups, serials and times of a staged page with the streams, serial and timestamps
   // of its messages.
   static Status Place(const Placement& placement, Page* page);

@@ -83,17 +83,25 @@ class RowDecoder {
   };
   // Reads the next row of the topic. Returns false if it is malformed.
   bool NextRow(Row* row) {
-    time_ += static_cast<std::uint64_t>(UnZigZag(times_.Next()));
-    if (at_first_) first_time_ = time_;
-    at_first_ = false;
+    row->time = NextTime();
     serial_ += static_cast<std::uint64_t>(UnZigZag(serials_.Next()));
     index_ += static_cast<std::uint64_t>(UnZigZag(indexes_.Next()));
     const std::uint64_t length = lengths_.Next();
     if (length > header_.value_bytes - value_end_) return false;
     value_end_ += length;
-    *row = {static_cast<std::int64_t>(time_), Serial{serial_}, static_cast<std::uint32_t>(index_)};
+    row->serial = Serial{serial_};
+    row->index = static_cast<std::uint32_t>(index_);
     return row->time >= 0 && serial_ != 0 && index_ <= std::numeric_limits<std::uint32_t>::max();
   }
+  // Reads the time of the next row of the topic, and nothing else of it. Callers either call this
+  // or NextRow. A negative time is a malformed one.
+  std::int64_t NextTime() {
+    time_ += static_cast<std::uint64_t>(UnZigZag(times_.Next()));
+    if (at_first_) first_time_ = time_;
+    at_first_ = false;
+    return static_cast<std::int64_t>(time_);
+  }
+  bool TimesFinished() const { return topics_.Finished() && times_.Finished(); }
   // Returns where the value of the last row ends among the values.
   std::uint64_t value_end() const { return value_end_; }
   bool Finished() const {
@@ -126,6 +134,35 @@ Number* Cut(std::uint64_t** memory, std::size_t count) {
   const std::size_t bytes = count * sizeof(Number);
   *memory += (bytes + kWordBytes - 1) / kWordBytes;
   return column;
+}
+
+// Decodes the topics of a page to its end, with an end in the bytes and a stream each. Calls
+// rows_of(topic, begin, end) for each, which decodes the rows of the topic and returns whether they
+// are well formed.
+template <typename RowsOf>
+Status DecodeTopics(const PageHeader& header, RowDecoder* decoder, std::string* topic_bytes,
+                    std::uint32_t* ends, std::uint32_t* streams, RowsOf rows_of) {
+  std::size_t topic_begin = 0;
+  std::size_t topic_size = 0;
+  std::size_t row = 0;
+  for (std::uint32_t number = 0; number < header.topics; ++number) {
+    RowDecoder::Topic topic{};
+    if (!decoder->NextTopic(topic_size, header.rows - row, &topic) ||
+        topic_bytes->size() + topic.shared + topic.suffix.size() > kPageBytesMax) {
+      return PageFault("its topics are malformed");
+    }
+    const std::size_t begin = topic_bytes->size();
+    topic_bytes->resize(begin + topic.shared);
+    std::copy_n(topic_bytes->data() + topic_begin, topic.shared, topic_bytes->data() + begin);
+    topic_bytes->append(topic.suffix);
+    topic_begin = begin;
+    topic_size = topic_bytes->size() - begin;
+    ends[number] = static_cast<std::uint32_t>(topic_bytes->size());
+    streams[number] = topic.stream;
+    if (!rows_of(number, row, row + topic.rows)) return PageFault("its columns are malformed");
+    row += topic.rows;
+  }
+  return row == header.rows ? Status::Ok() : PageFault("its columns are malformed");
 }
 
 }  // namespace
@@ -239,33 +276,35 @@ Status PackedPageEncoder::AppendRecord(std::size_t header_bytes, Header* header,
 }
 
 Status PackedDecoder::Decode(const PageHeader& header, std::string_view keys,
-                             std::string_view values, const Placement* placement, Page* page) {
+                             std::string_view values, PageParts parts, const Placement* placement,
+                             Page* page) {
   const std::string_view stored = keys.substr(kHeaderBytes, header.stored_bytes);
   TOPICDB_ASSIGN_OR_RETURN(std::unique_ptr<char[]> body,
                            DecompressBody(header.codec, stored, header.body_bytes));
   const std::string_view bytes(body.get(), header.body_bytes);
-  if (header.form == PageForm::kApart) {
-    TOPICDB_RETURN_IF_ERROR(DecodeApart(header, bytes, values, ChecksumOf(keys), page));
-  } else {
-    TOPICDB_RETURN_IF_ERROR(DecodeTogether(header, bytes, page));
-    if (page->has_values_) {
-      page->body_ = std::move(body);
-      page->body_bytes_ = header.body_bytes;
-    }
+  const bool apart = header.form == PageForm::kApart;
+  TOPICDB_ASSIGN_OR_RETURN(const std::string_view columns,
+                           apart ? DecodeApart(header, bytes, values, ChecksumOf(keys), page)
+                                 : DecodeTogether(header, bytes, page));
+  TOPICDB_RETURN_IF_ERROR(DecodeColumns(header, columns, parts, page));
+  if (!apart && page->has_values_) {
+    page->body_ = std::move(body);
+    page->body_bytes_ = header.body_bytes;
   }
   return placement == nullptr ? Status::Ok() : Place(*placement, page);
 }
 
-Status PackedDecoder::DecodeTogether(const PageHeader& header, std::string_view body, Page* page) {
+Result<std::string_view> PackedDecoder::DecodeTogether(const PageHeader& header,
+                                                       std::string_view body, Page* page) {
   if (body.size() < header.value_bytes) return PageFault("its columns do not fit its header");
   const std::size_t keys_bytes = body.size() - header.value_bytes;
   if (page->has_values_) page->values_ = body.substr(keys_bytes);
-  return DecodeColumns(header, body.substr(0, keys_bytes), page);
+  return body.substr(0, keys_bytes);
 }
 
-Status PackedDecoder::DecodeApart(const PageHeader& header, std::string_view body,
-                                  std::string_view values, std::uint32_t keys_checksum,
-                                  Page* page) {
+Result<std::string_view> PackedDecoder::DecodeApart(const PageHeader& header, std::string_view body,
+                                                    std::string_view values,
+                                                    std::uint32_t keys_checksum, Page* page) {
   if (page->has_values_ && (header.value_bytes > 0 || !values.empty())) {
     if (values.empty()) return PageFault("its values are missing");
     TOPICDB_ASSIGN_OR_RETURN(const ValuesHeader found, ReadValuesHeader(values));
@@ -280,10 +319,11 @@ Status PackedDecoder::DecodeApart(const PageHeader& header, std::string_view bod
     page->body_bytes_ = found.value_bytes;
     page->values_ = {page->body_.get(), page->body_bytes_};
   }
-  return DecodeColumns(header, body, page);
+  return body;
 }
 
-Status PackedDecoder::DecodeColumns(const PageHeader& header, std::string_view body, Page* page) {
+Status PackedDecoder::DecodeColumns(const PageHeader& header, std::string_view body,
+                                    PageParts parts, Page* page) {
   Decoder sizes(body);
   std::array<std::uint32_t, kPackedColumns> column_bytes{};
   for (std::uint32_t& size : column_bytes) size = sizes.Little<std::uint32_t>();
@@ -294,7 +334,8 @@ Status PackedDecoder::DecodeColumns(const PageHeader& header, std::string_view b
   if (!sizes.Finished() || column_bytes[1] < header.rows) {
     return PageFault("its columns do not fit its header");
   }
-  return DecodeRows(header, columns, page);
+  return parts == PageParts::kTimes ? DecodeTimes(header, columns, page)
+                                    : DecodeRows(header, columns, page);
 }
 
 Status PackedDecoder::DecodeRows(const PageHeader& header,
@@ -315,38 +356,24 @@ Status PackedDecoder::DecodeRows(const PageHeader& header,
   auto* const streams = Cut<std::uint32_t>(&memory, topics);
 
   RowDecoder decoder(header, columns);
-  std::string& topic_bytes = page->own_topics_;
-  std::size_t topic_begin = 0;
-  std::size_t topic_size = 0;
-  std::size_t row = 0;
   Extent extent{std::numeric_limits<std::int64_t>::max(), 0, kLastSerial, kNoSerial};
-  for (std::size_t number = 0; number < topics; ++number) {
-    RowDecoder::Topic topic{};
-    if (!decoder.NextTopic(topic_size, rows - row, &topic) ||
-        topic_bytes.size() + topic.shared + topic.suffix.size() > kPageBytesMax) {
-      return PageFault("its topics are malformed");
-    }
-    const std::size_t begin = topic_bytes.size();
-    topic_bytes.resize(begin + topic.shared);
-    std::copy_n(topic_bytes.data() + topic_begin, topic.shared, topic_bytes.data() + begin);
-    topic_bytes.append(topic.suffix);
-    topic_begin = begin;
-    topic_size = topic_bytes.size() - begin;
-    ends[number] = static_cast<std::uint32_t>(topic_bytes.size());
-    streams[number] = topic.stream;
-    for (const std::size_t end = row + topic.rows; row < end; ++row) {
+  const auto rows_of = [&](std::uint32_t topic, std::size_t row, std::size_t end) {
+    for (; row < end; ++row) {
       offsets[row] = static_cast<std::uint32_t>(decoder.value_end());
       RowDecoder::Row decoded{};
-      if (!decoder.NextRow(&decoded)) return PageFault("its columns are malformed");
-      row_topics[row] = static_cast<std::uint32_t>(number);
+      if (!decoder.NextRow(&decoded)) return false;
+      row_topics[row] = topic;
       times[row] = decoded.time;
       serials[row] = decoded.serial.value();
       indexes[row] = decoded.index;
       extent.Include(decoded.time, decoded.serial);
     }
-  }
+    return true;
+  };
+  TOPICDB_RETURN_IF_ERROR(
+      DecodeTopics(header, &decoder, &page->own_topics_, ends, streams, rows_of));
   offsets[rows] = static_cast<std::uint32_t>(decoder.value_end());
-  if (row != rows || !decoder.Finished() || extent != header.extent) {
+  if (!decoder.Finished() || extent != header.extent) {
     return PageFault("its columns are malformed");
   }
   page->topic_ends_ = {ends, topics};
@@ -357,6 +384,46 @@ Status PackedDecoder::DecodeRows(const PageHeader& header,
   page->times_ = {times, rows};
   page->serials_ = {serials, rows};
   page->indexes_ = {indexes, rows};
+  return Status::Ok();
+}
+
+Status PackedDecoder::DecodeTimes(const PageHeader& header,
+                                  std::span<const std::string_view, kPackedColumns> columns,
+                                  Page* page) {
+  const std::size_t topics = header.topics;
+  const std::size_t rows = header.rows;
+  const std::size_t words = rows + rows / 2 + 1 + 2 * (topics / 2 + 1);
+  page->numbers_ = std::make_unique_for_overwrite<std::uint64_t[]>(words);
+  page->numbers_bytes_ = words * sizeof(std::uint64_t);
+  std::uint64_t* memory = page->numbers_.get();
+  auto* const times = Cut<std::int64_t>(&memory, rows);
+  auto* const row_topics = Cut<std::uint32_t>(&memory, rows);
+  auto* const ends = Cut<std::uint32_t>(&memory, topics);
+  auto* const streams = Cut<std::uint32_t>(&memory, topics);
+
+  RowDecoder decoder(header, columns);
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  std::int64_t last = 0;
+  const auto rows_of = [&](std::uint32_t topic, std::size_t row, std::size_t end) {
+    std::fill(row_topics + row, row_topics + end, topic);
+    for (; row < end; ++row) {
+      times[row] = decoder.NextTime();
+      first = std::min(first, times[row]);
+      last = std::max(last, times[row]);
+    }
+    return true;
+  };
+  TOPICDB_RETURN_IF_ERROR(
+      DecodeTopics(header, &decoder, &page->own_topics_, ends, streams, rows_of));
+  if (!decoder.TimesFinished() || first < 0 || first != header.extent.first_time ||
+      last != header.extent.last_time) {
+    return PageFault("its columns are malformed");
+  }
+  page->topic_ends_ = {ends, topics};
+  page->streams_ = {streams, topics};
+  page->row_topics_ = {row_topics, rows};
+  page->topic_bytes_ = page->own_topics_;
+  page->times_ = {times, rows};
   return Status::Ok();
 }
 

@@ -61,7 +61,7 @@ std::size_t ColumnarReader::EmitWhole(std::span<const MergedRow> rows, const Rea
     const std::size_t i = row - first.row;
     return i < rows.size() && rows[i].slot == first.slot && rows[i].row == row;
   };
-  return LendRows(merge_.shared_page(first), first.row, limits, follows, out);
+  return LendRows(merge_.shared_page(first), first.row, limits, /*with_topics=*/true, follows, out);
 }
 
 std::size_t AppendRows(const PageMerge& merge, std::span<const MergedRow> rows,

@@ -28,20 +28,29 @@ class UnorderedReader : public StreamReader {
   // Fills blocks_.
   Status List();
   // Moves to the next page with rows that may be wanted. Returns false at the end.
-  Result<bool> NextPage();
+  // `with_serials` says whether the serials of rows are wanted.
+  Result<bool> NextPage(bool with_serials);
   // Finds out which pages of a block to read, and which of its rows are deleted.
   Status OpenBlock(const Block& block);
   // Loads the next pages of the block: at first one, and then more and more at once. So a caller
   // that reads few messages does not wait for pages that it does not need.
-  Status LoadAhead();
+  Status LoadAhead(bool with_serials);
+  // Returns which parts of the pages of a block are needed to find out which rows are wanted, and
+  // to read these.
+  PageParts PartsOf(const Block& block, bool with_serials) const;
   // Returns true if the row of the page is wanted.
   bool Wants(std::uint32_t row) const;
-  // Appends rows of the page from row_ on. Returns false if a limit stopped it.
+  // Append rows of the page from row_ on. Return false if a limit stopped them. AppendKeysOfRows is
+  // for pages without values, and copies many rows at once.
   bool AppendRows(const ReadLimits& limits, Batch* out);
+  bool AppendKeysOfRows(const ReadLimits& limits, Batch* out);
+  // Returns the end of the rows from row_ on that are wanted and, if topics are, of one topic.
+  std::uint32_t EndOfRun() const;
 
   const BlockQuery query_;
   const Position position_;
-  const PageParts parts_;
+  const bool with_values_;
+  const bool with_topics_;
   BlockReader reader_;
   ReadCounters counters_;
 
@@ -57,6 +66,7 @@ class UnorderedReader : public StreamReader {
   std::shared_ptr<const Page> page_;
   const DeletedRows* deleted_rows_ = nullptr;  // null: none
   std::vector<bool> topics_;                   // for each topic of the page, whether it is wanted
+  bool all_topics_ = false;                    // if true, all of these are wanted
   bool covered_ = false;                       // if true, all rows of wanted topics are wanted
   std::uint32_t row_ = 0;
 };

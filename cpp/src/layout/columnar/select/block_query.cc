@@ -42,12 +42,18 @@ Result<BlockQuery::Pages> BlockQuery::PagesOf(const Block& block, BlockReader* r
   for (std::uint32_t page = 0; page < directory.size(); ++page) {
     const PageEntry& entry = directory[page];
     const PageEntry* next = page + 1 < directory.size() ? &directory[page + 1] : nullptr;
-    if (!rows_.Concerns(entry.extent)) continue;
+    if (!rows_.Concerns(entry.extent)) {
+      ++pages.skipped_by_time;
+      continue;
+    }
     bool wanted = every_topic_;
     for (std::size_t i = 0; !wanted && i < selectors_.size(); ++i) {
       wanted = selectors_[i].MayHoldPage(streams[i], entry, next);
     }
-    if (!wanted) continue;
+    if (!wanted) {
+      ++pages.skipped_by_topic;
+      continue;
+    }
     pages.numbers.push_back(page);
     pages.rows += entry.rows;
   }

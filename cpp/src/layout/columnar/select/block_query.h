@@ -31,6 +31,8 @@ class BlockQuery {
     std::vector<std::uint32_t> numbers;
     std::uint64_t rows = 0;  // of these pages together
     Directory directory;     // of all pages of the block; empty if the block is not paged
+    std::uint64_t skipped_by_time = 0;  // pages that are not among them
+    std::uint64_t skipped_by_topic = 0;
   };
   // Returns the pages of a block that may hold wanted rows. Returns kCorruption if a record of the
   // block is damaged.
@@ -38,15 +40,28 @@ class BlockQuery {
   // Returns for each topic of the page whether it is wanted.
   std::vector<bool> TopicsOf(const Page& page) const;
   // Calls visit(block) for each block that may hold wanted rows, until visit returns an error.
-  // Returns that error, or kCorruption if a record is damaged.
+  // Returns that error, or kCorruption if a record is damaged. Counts all blocks in
+  // `counters`, unless it is null.
   template <typename Visit>
-  Status ForEachBlock(const BlockReader& reader, Visit visit) const {
+  Status ForEachBlock(const BlockReader& reader, Visit visit,
+                      ReadCounters* counters = nullptr) const {
     Status fault;
+    ReadCounters unwanted;
+    if (counters == nullptr) counters = &unwanted;
     const auto consider = [&](Block block) {
-      if (!rows_.Concerns(block.entry.extent)) return true;
+      ++counters->blocks;
+      if (!rows_.Concerns(block.entry.extent)) {
+        ++counters->blocks_skipped_by_time;
+        return true;
+      }
       auto may_hold = MayHold(reader, block);
       fault = may_hold.ok() ? Status::Ok() : may_hold.status();
-      if (fault.ok() && *may_hold) fault = visit(std::move(block));
+      if (!fault.ok()) return false;
+      if (!*may_hold) {
+        ++counters->blocks_skipped_by_stream;
+        return true;
+      }
+      fault = visit(std::move(block));
       return fault.ok();
     };
     TOPICDB_RETURN_IF_ERROR(reader.ForEachSealed(consider));

@@ -12,7 +12,7 @@ bool RowSelector::Concerns(const Extent& extent) const {
 
 bool RowSelector::Covers(const Extent& extent) const {
   return Contains(range_, extent.first_time) && Contains(range_, extent.last_time) &&
-         extent.first_serial >= serial_min_ && extent.last_serial <= serial_max_;
+         CoversSerials(extent);
 }
 
 bool RowSelector::MayMask(const Extent& extent) const {

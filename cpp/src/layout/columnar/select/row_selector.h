@@ -25,9 +25,15 @@ class RowSelector {
   bool Concerns(const Extent& extent) const;
   // Returns true if all rows with these bounds are wanted by their times and serials.
   bool Covers(const Extent& extent) const;
-  // Returns true if the row is wanted by its time and serial. Does not look at masks.
+  // Returns true if all rows with these bounds are wanted by their serials.
+  bool CoversSerials(const Extent& extent) const {
+    return extent.first_serial >= serial_min_ && extent.last_serial <= serial_max_;
+  }
+  // Returns true if the row is wanted by its time and serial. Does not look at masks. A page
+  // without serials must be one whose serials are all wanted.
   bool Wants(const Page& page, std::uint32_t row) const {
-    return page.serial(row) >= serial_min_ && page.serial(row) <= serial_max_ &&
+    return (!page.has_serials() ||
+            (page.serial(row) >= serial_min_ && page.serial(row) <= serial_max_)) &&
            Contains(range_, page.time(row));
   }
   bool has_masks() const { return !masks_.empty(); }

@@ -1,11 +1,12 @@
 package io.topicdb.spark;
 
-import io.topicdb.spark.core.Database;
+import io.topicdb.spark.core.LogSource;
 import io.topicdb.spark.core.MessageScan;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.Losses;
 import io.topicdb.spark.stream.CommitsPartition;
 import io.topicdb.spark.types.Extent;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.stream.Collectors;
 
@@ -14,8 +15,8 @@ final class CommitsScan {
   private CommitsScan() {}
 
   /** Returns the scan. Throws TopicDbException if something of it is not there. */
-  static MessageScan of(Database database, Query query, CommitsPartition partition) {
-    Extent extent = database.extent();
+  static MessageScan of(LogSource source, Query query, CommitsPartition partition) {
+    Extent extent = source.extent(query.selection().filters());
     int shard = partition.shard();
     if (extent.serials().getOrDefault(shard, 0L) < partition.until()) {
       throw new TopicDbException(
@@ -31,10 +32,18 @@ final class CommitsScan {
               .collect(Collectors.toSet()),
           query.options().place());
     }
-    return database.tail(
+    return source.tail(
         query.selection().filters(),
-        Map.of(shard, partition.after()),
-        Map.of(shard, partition.until()),
+        only(shard, partition.after(), extent),
+        only(shard, partition.until(), extent),
         query.wanted());
+  }
+
+  /** Returns a serial of one shard. A server has others, of which nothing is to be read. */
+  private static Map<Integer, Long> only(int shard, long serial, Extent extent) {
+    Map<Integer, Long> serials = new HashMap<>();
+    extent.serials().keySet().forEach(other -> serials.put(other, 0L));
+    serials.put(shard, serial);
+    return serials;
   }
 }

@@ -6,6 +6,8 @@ import io.topicdb.spark.place.Place;
 import io.topicdb.spark.select.Losses;
 import io.topicdb.spark.select.Options;
 import io.topicdb.spark.select.Selection;
+import io.topicdb.spark.select.Top;
+import io.topicdb.spark.summary.TopTimes;
 import io.topicdb.spark.types.Slab;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -37,11 +39,22 @@ record SlicePlan(Place place, List<List<Slice>> tasks) {
    * @param withValues whether the tasks read values
    */
   static SlicePlan of(Options options, Selection selection, boolean withValues) {
+    return of(options, selection, withValues, null);
+  }
+
+  /**
+   * The same.
+   *
+   * @param top null unless only the newest or oldest messages are needed
+   */
+  static SlicePlan of(Options options, Selection all, boolean withValues, Top top) {
     Place place = Place.of(options);
     try (MessageSource source = place.open()) {
-      if (selection.isEmpty()) {
+      if (all.isEmpty()) {
         return new SlicePlan(place, List.of());
       }
+      Selection selection =
+          top == null ? all : new TopTimes(source, options, all, top).narrowed();
       return new SlicePlan(
           place.planned(source, selection.filters()),
           divide(

@@ -1,7 +1,7 @@
 package io.topicdb.spark;
 
 import io.topicdb.spark.core.Batch;
-import io.topicdb.spark.core.Database;
+import io.topicdb.spark.core.LogSource;
 import io.topicdb.spark.core.MessageScan;
 import io.topicdb.spark.core.MessageSource;
 import io.topicdb.spark.stream.CommitsPartition;
@@ -55,8 +55,10 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
     return new SlicesReader(
         query,
         partition.shard(),
-        Database.openShard(query.options().path(), partition.shard()),
-        database -> CommitsScan.of(database, query, partition));
+        partition
+            .place()
+            .openShard(partition.shard(), partition.until(), query.selection().filters()),
+        source -> CommitsScan.of(source, query, partition));
   }
 
   @Override
@@ -81,7 +83,7 @@ final class SlicesReader implements PartitionReader<ColumnarBatch> {
 
   @Override
   public CustomTaskMetric[] currentMetricsValues() {
-    return counts.values();
+    return counts.values(scan.counts());
   }
 
   @Override

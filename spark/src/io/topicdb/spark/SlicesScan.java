@@ -6,6 +6,7 @@ import io.topicdb.spark.core.MessageSource;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.Losses;
+import io.topicdb.spark.types.ReadCounts;
 import io.topicdb.spark.types.Slab;
 import java.util.List;
 import java.util.Set;
@@ -71,6 +72,11 @@ final class SlicesScan implements MessageScan {
         begin(kept);
       }
     }
+  }
+
+  @Override
+  public synchronized ReadCounts counts() {
+    return scan.counts();
   }
 
   @Override

@@ -55,7 +55,8 @@ final class TopicDbScan
   public synchronized String description() {
     return described(query.options(), query.selection(), pushed)
         + ", columns [" + String.join(", ", query.columns().fieldNames()) + "]"
-        + (query.limit() == Query.NO_LIMIT ? "" : ", limit " + query.limit());
+        + (query.limit() == Query.NO_LIMIT ? "" : ", limit " + query.limit())
+        + (query.top() == null ? "" : ", only the " + query.top());
   }
 
   /** Returns what EXPLAIN says of what a query reads from a database. */
@@ -87,7 +88,8 @@ final class TopicDbScan
 
   private synchronized SlicePlan plan() {
     if (plan == null) {
-      plan = SlicePlan.of(query.options(), query.selection(), query.wantsValues());
+      plan =
+          SlicePlan.of(query.options(), query.selection(), query.wantsValues(), query.top());
     }
     return plan;
   }
@@ -105,7 +107,8 @@ final class TopicDbScan
   /** Topics can be looked up: Spark may tell which ones a join needs. */
   @Override
   public NamedReference[] filterAttributes() {
-    boolean isOfUse = query.options().isPushingDown() && query.wants(Columns.TOPIC);
+    boolean isOfUse =
+        query.options().isPushingDown() && query.wants(Columns.TOPIC) && query.top() == null;
     return isOfUse
         ? new NamedReference[] {Expressions.column(Columns.TOPIC)}
         : new NamedReference[0];
@@ -120,7 +123,9 @@ final class TopicDbScan
       return;
     }
     plan = plan().again(query.options(), pushdown.selection(), query.wantsValues());
-    query = new Query(query.options(), pushdown.selection(), query.columns(), query.limit());
+    query =
+        new Query(
+            query.options(), pushdown.selection(), query.columns(), query.limit(), query.top());
   }
 
   private record Estimate(long bytes, long rows) implements Statistics {

@@ -2,16 +2,19 @@ package io.topicdb.spark;
 
 import io.topicdb.spark.select.Options;
 import io.topicdb.spark.select.Pushdown;
+import io.topicdb.spark.select.Top;
 import io.topicdb.spark.summary.Aggregates;
 import io.topicdb.spark.summary.LocalSummary;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructType;
 
@@ -23,10 +26,12 @@ final class TopicDbScanBuilder
     implements SupportsPushDownRequiredColumns,
         SupportsPushDownV2Filters,
         SupportsPushDownLimit,
+        SupportsPushDownTopN,
         SupportsPushDownAggregates {
   private final Map<String, String> given;
   private StructType columns;
   private int limit = Query.NO_LIMIT;
+  private Top top; // null: all messages are wanted
   private Aggregates aggregates; // null: rows are wanted
   private Aggregates tried; // what the driver has tried to find by itself
   private InternalRow[] found; // by it; null: tasks have to find it
@@ -66,6 +71,18 @@ final class TopicDbScanBuilder
     beginBatch();
     limit = messages;
     return true;
+  }
+
+  /**
+   * Returns whether the read narrows its times to those of the newest or oldest messages. Spark sorts
+   * them. Servers do not count slices, which that takes.
+   */
+  @Override
+  public boolean pushTopN(SortOrder[] orders, int messages) {
+    beginBatch();
+    boolean mayPush = options.isPushingDown() && options.servers() == null;
+    top = mayPush ? Top.of(orders, messages) : null;
+    return top != null;
   }
 
   @Override
@@ -116,7 +133,7 @@ final class TopicDbScanBuilder
           : new SummaryScan(options, pushdown.selection(), aggregates, description);
     }
     return new TopicDbScan(
-        new Query(options, pushdown.selection(), columns, limit), pushdown.pushed(), given);
+        new Query(options, pushdown.selection(), columns, limit, top), pushdown.pushed(), given);
   }
 
   private void beginBatch() {

@@ -1,10 +1,15 @@
 package io.topicdb.spark;
 
+import io.topicdb.spark.core.Slice;
+import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.place.Place;
 import io.topicdb.spark.select.StreamOptions;
 import io.topicdb.spark.stream.StreamDriver;
 import io.topicdb.spark.stream.StreamOffset;
+import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
 import java.util.List;
+import java.util.function.Supplier;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -31,7 +36,7 @@ final class TopicDbStream implements MicroBatchStream, SupportsTriggerAvailableN
 
   @Override
   public Offset initialOffset() {
-    return driver.initial();
+    return stoppable(driver::initial);
   }
 
   @Override
@@ -46,7 +51,11 @@ final class TopicDbStream implements MicroBatchStream, SupportsTriggerAvailableN
 
   @Override
   public void prepareForTriggerAvailableNow() {
-    driver.endHere();
+    stoppable(
+        () -> {
+          driver.endHere();
+          return null;
+        });
   }
 
   @Override
@@ -56,21 +65,35 @@ final class TopicDbStream implements MicroBatchStream, SupportsTriggerAvailableN
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    return driver.next((StreamOffset) start, limit);
+    return stoppable(() -> driver.next((StreamOffset) start, limit));
   }
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    StreamOffset first = (StreamOffset) start;
-    StreamOffset last = (StreamOffset) end;
-    Place place = Place.of(options.read());
-    List<? extends InputPartition> tasks =
-        options.isInCommitOrder()
-            ? driver.commits(first, last)
-            : SlicePlan.divide(driver.slices(first, last), options.read().tasksMin()).stream()
-                .map(slices -> new SlicesPartition(place, slices))
-                .toList();
-    return tasks.toArray(InputPartition[]::new);
+    return stoppable(() -> tasks((StreamOffset) start, (StreamOffset) end))
+        .toArray(InputPartition[]::new);
+  }
+
+  private List<? extends InputPartition> tasks(StreamOffset start, StreamOffset end) {
+    if (options.isInCommitOrder()) {
+      return driver.commits(start, end);
+    }
+    List<List<Slice>> tasks =
+        SlicePlan.divide(driver.slices(start, end), options.read().tasksMin());
+    Place place = driver.place();
+    return tasks.stream().map(slices -> new SlicesPartition(place, slices)).toList();
+  }
+
+  /** Returns what a call returns. If it is interrupted, Spark knows that it has stopped the query. */
+  private static <T> T stoppable(Supplier<T> call) {
+    try {
+      return call.get();
+    } catch (TopicDbException error) {
+      if (!error.name().equals(TopicDbException.INTERRUPTED)) {
+        throw error;
+      }
+      throw new UncheckedIOException(new InterruptedIOException(error.getMessage()));
+    }
   }
 
   @Override

@@ -32,6 +32,19 @@ inline Rows WithoutValues(Rows rows) {
   return rows;
 }
 
+// Expects the topics and times of these messages.
+inline void ExpectTimes(const Page& page, const Rows& rows) {
+  ASSERT_EQ(page.rows(), rows.size());
+  EXPECT_EQ(page.extent(), ExtentOf(rows));
+  EXPECT_FALSE(page.has_values());
+  EXPECT_TRUE(page.values().empty());
+  for (std::uint32_t row = 0; row < page.rows(); ++row) {
+    EXPECT_EQ(page.topic(page.topic_of(row)), rows[row].topic);
+    EXPECT_EQ(page.stream(page.topic_of(row)), StreamId{rows[row].stream});
+    EXPECT_EQ(page.time(row), rows[row].time);
+  }
+}
+
 // Expects these messages of a stored page, and the same without values.
 inline void ExpectStored(const StoredPage& stored, const Rows& rows) {
   const auto page = Page::Decode(stored, PageParts::kAll);
@@ -50,6 +63,9 @@ inline void ExpectStored(const StoredPage& stored, const Rows& rows) {
   for (std::uint32_t row = 0; row < (*keys)->rows(); ++row) {
     EXPECT_EQ((*keys)->value_size(row), rows[row].value.size());
   }
+  const auto times = Page::Decode({stored.keys}, PageParts::kTimes);
+  ASSERT_TRUE(times.ok()) << times.status().message();
+  ExpectTimes(**times, rows);
 }
 
 inline void ExpectPage(const std::string& bytes, const Rows& rows) { ExpectStored({bytes}, rows); }

@@ -82,6 +82,32 @@ void ExpectFault(const std::string& bytes, const std::string& what) {
   EXPECT_NE(status.message().find(what), std::string::npos) << status.message();
 }
 
+TEST(PackedPage, VarintsOfEverySizeAreRead) {
+  std::vector<std::uint64_t> numbers;
+  for (int bit = 0; bit < 64; ++bit) {
+    const std::uint64_t power = std::uint64_t{1} << bit;
+    for (const std::uint64_t number : {power, power - 1, power + power / 3}) {
+      numbers.push_back(number);
+    }
+  }
+  const std::string all = Varints(numbers);
+  VarintReader reader(all);
+  for (const std::uint64_t number : numbers) EXPECT_EQ(reader.Next(), number);
+  EXPECT_TRUE(reader.Finished());
+  for (const std::uint64_t number : numbers) {
+    const std::string alone = Varints({number});
+    VarintReader last(alone);
+    EXPECT_EQ(last.Next(), number);
+    EXPECT_TRUE(last.Finished());
+    VarintReader cut(std::string_view(alone).substr(0, alone.size() - 1));
+    EXPECT_EQ(cut.Next(), 0U);
+    EXPECT_FALSE(cut.ok());
+  }
+  VarintReader long_one(std::string_view("\x81\x82\x83\x84\x85\x86\x87\x88\x89\x02", 10));
+  long_one.Next();
+  EXPECT_FALSE(long_one.ok()) << "it has more than 64 bits";
+}
+
 TEST(PackedPage, ItsColumnsAreThoseOfTheFormat) {
   const Rows rows{
       {3, "a/b", 10, 5, 0, "one"}, {3, "a/b", 12, 6, 1, ""}, {4, "a/c", 7, 5, 2, "two"}};
@@ -150,6 +176,28 @@ TEST(PackedPage, IsDecodedUnlessOneThingIsWrong) {
   EXPECT_EQ(code([](Handmade* p) { p->topics = Varints({0, 0, 1}) + "t\2"; }), Code::kCorruption);
   EXPECT_EQ(code([](Handmade* p) { p->topics = Varints({1, 1, 1}) + "t\2"; }), Code::kCorruption);
   // A time is below 0, and the bounds in the header fit it.
+  EXPECT_EQ(code([](Handmade* p) {
+              p->header.extent.first_time = -1;
+              p->times = ZigZags({0, 7});
+            }),
+            Code::kCorruption);
+}
+
+TEST(PackedPage, IsDecodedWithTimesAloneUnlessOneOfThemIsWrong) {
+  const auto code = [](auto change) {
+    Handmade page;
+    change(&page);
+    return Page::Decode({page.Bytes()}, PageParts::kTimes).status().code();
+  };
+  const auto page = Page::Decode({Handmade().Bytes()}, PageParts::kTimes).value();
+  ExpectTimes(*page, {{1, "t", 5, 8, 0, "ab"}, {1, "t", 6, 9, 0, "c"}});
+  EXPECT_FALSE(page->has_serials());
+  EXPECT_EQ(code([](Handmade* p) { p->header.extent.first_time = 4; }), Code::kCorruption);
+  EXPECT_EQ(code([](Handmade* p) { p->header.extent.last_time = 7; }), Code::kCorruption);
+  EXPECT_EQ(code([](Handmade* p) { p->header.rows = 1; }), Code::kCorruption);
+  EXPECT_EQ(code([](Handmade* p) { p->header.topics = 2; }), Code::kCorruption);
+  EXPECT_EQ(code([](Handmade* p) { p->topics += '\0'; }), Code::kCorruption);
+  EXPECT_EQ(code([](Handmade* p) { p->times += '\0'; }), Code::kCorruption);
   EXPECT_EQ(code([](Handmade* p) {
               p->header.extent.first_time = -1;
               p->times = ZigZags({0, 7});

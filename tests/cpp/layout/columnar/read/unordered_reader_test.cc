@@ -82,6 +82,18 @@ class UnorderedReaderTest : public ::testing::TestWithParam<PageForm> {
         std::sort(found.begin(), found.end());
         EXPECT_EQ(found, expected);
       }
+      ExpectReadsWithoutTopics(any_of, expected);
+    }
+  }
+  // Expects that a read without topics gives the same messages besides.
+  void ExpectReadsWithoutTopics(std::vector<ReadRequest> any_of, Rows expected) const {
+    for (ReadRequest& request : any_of) request.with_topics = false;
+    for (Row& row : expected) row.topic.clear();
+    std::sort(expected.begin(), expected.end());
+    for (const ReadLimits& limits : {kNoLimits, ReadLimits{7, 1 << 20, 10}}) {
+      Rows found = ReadAll(any_of, limits);
+      std::sort(found.begin(), found.end());
+      EXPECT_EQ(found, expected);
     }
   }
 
@@ -168,10 +180,40 @@ TEST_P(UnorderedReaderTest, CountsWhatItDoes) {
   const ReadCounters counters = reader->counters();
   EXPECT_EQ(counters.blocks, 5U);
   EXPECT_EQ(counters.rows_matched, batch.size());
-  EXPECT_EQ(counters.pages, counters.pages_read);
-  EXPECT_LT(counters.pages, 20U) << "of some 30";
+  EXPECT_LT(counters.pages_read, 20U) << "of some 30";
+  EXPECT_EQ(counters.pages, counters.pages_read + counters.pages_skipped_by_topic);
   EXPECT_GE(counters.rows_examined, counters.rows_matched);
   EXPECT_GT(counters.bytes_read, batch.bytes() / 4);
+}
+
+TEST_P(UnorderedReaderTest, CountsWhatItSkips) {
+  ReadRequest request = Request("t/3");
+  request.serial_max = Serial{2};  // of the sealed blocks
+  const auto reader = NewUnorderedReader(slab_.Source(), {request});
+  Batch batch;
+  ASSERT_EQ(reader->Read(kNoLimits, &batch).value(), ReadOutcome::kExhausted);
+  const ReadCounters counters = reader->counters();
+  EXPECT_EQ(counters.blocks, 5U);
+  EXPECT_EQ(counters.blocks_skipped_by_time, 3U);
+  EXPECT_GT(counters.pages_skipped_by_topic, 0U);
+  EXPECT_EQ(counters.pages,
+            counters.pages_read + counters.pages_skipped_by_topic + counters.pages_skipped_by_time);
+}
+
+TEST_P(UnorderedReaderTest, SerialsComeWithoutTopicsToo) {
+  ReadRequest request = Request("t/+");
+  request.with_values = false;
+  std::vector<std::uint64_t> serials[2];
+  for (const bool with_topics : {false, true}) {
+    request.with_topics = with_topics;
+    const auto reader = NewUnorderedReader(slab_.Source(), {request});
+    Batch batch(/*keeps_serials=*/true);
+    ASSERT_EQ(reader->Read(kNoLimits, &batch).value(), ReadOutcome::kExhausted);
+    serials[with_topics ? 1 : 0].assign(batch.serials().begin(), batch.serials().end());
+    EXPECT_EQ(batch.serials().size(), batch.size());
+  }
+  EXPECT_EQ(serials[0], serials[1]);
+  EXPECT_FALSE(serials[0].empty());
 }
 
 TEST_P(UnorderedReaderTest, DamageIsAnError) {

@@ -5,8 +5,6 @@ import io.topicdb.spark.types.Extent;
 import io.topicdb.spark.types.Grouping;
 import io.topicdb.spark.types.Limits;
 import io.topicdb.spark.types.Slab;
-import java.io.InterruptedIOException;
-import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -20,7 +18,7 @@ import java.util.TreeMap;
  * A handle of a database that is open for reading. Whoever opens it owns it and closes it, after
  * the scans that it gave. Thread-safe: one call at a time.
  */
-public final class Database implements MessageSource {
+public final class Database implements LogSource {
   /** Stands for all shards where one is named. */
   public static final int ALL_SHARDS = -1;
 
@@ -80,7 +78,7 @@ public final class Database implements MessageSource {
   public synchronized Extent extent(List<String> filters) {
     Map<Slab, Boolean> slabs = slabsByState();
     List<Slab> current = slabs.keySet().stream().filter(slab -> !slabs.get(slab)).toList();
-    return new Extent(serials(Native.serials(open())), Set.copyOf(slabs.keySet()), current);
+    return new Extent("", serials(Native.serials(open())), Set.copyOf(slabs.keySet()), current);
   }
 
   @Override
@@ -101,12 +99,7 @@ public final class Database implements MessageSource {
     return slabs;
   }
 
-  /** Returns how far the open shards reach now. */
-  public Extent extent() {
-    return extent(null);
-  }
-
-  /** Lets it show what was written since. */
+  @Override
   public synchronized void refresh() {
     Native.refresh(open());
   }
@@ -152,30 +145,13 @@ public final class Database implements MessageSource {
     return new Groups((byte[]) found[0], (long[]) found[1]);
   }
 
-  /**
-   * Returns a scan of commits: each message that matches a filter once, in each shard in the order
-   * of commits. Throws TopicDbException if some of them, or of those to come, are in a generation
-   * that keeps no commit log.
-   *
-   * @param after by shard: only later commits
-   * @param until by shard: only commits up to this one; a scan waits for more where there is none
-   */
+  @Override
   public synchronized MessageScan tail(
       List<String> filters, Map<Integer, Long> after, Map<Integer, Long> until, int wanted) {
     return new SliceScan(Native.newTail(open(), utf8(filters), pairs(after), pairs(until)), wanted);
   }
 
-  /**
-   * Returns how far commits of a shard go within limits, but at least one commit with messages that
-   * match a filter, if there is one.
-   *
-   * @param after only later commits
-   * @param until only commits up to this one, or null
-   * @param start messages before this time (µs since 1970) do not count, or null
-   * @param isOfBlocks whether it may end earlier, where a block ends, once it has half of the bytes
-   * @throws UncheckedIOException if the thread is interrupted: so Spark knows that it has stopped
-   *     the query
-   */
+  @Override
   public synchronized CommitSpan measure(
       int shard,
       List<String> filters,
@@ -186,15 +162,8 @@ public final class Database implements MessageSource {
       boolean isOfBlocks) {
     long[] range = {after, orAbsent(until), orAbsent(start)};
     long[] most = {limits.messages(), limits.bytes()};
-    try {
-      long[] found = Native.measureLog(open(), shard, utf8(filters), range, most, isOfBlocks);
-      return new CommitSpan(found[0], found[1], found[2]);
-    } catch (TopicDbException error) {
-      if (!error.name().equals(TopicDbException.INTERRUPTED)) {
-        throw error;
-      }
-      throw new UncheckedIOException(new InterruptedIOException(error.getMessage()));
-    }
+    long[] found = Native.measureLog(open(), shard, utf8(filters), range, most, isOfBlocks);
+    return new CommitSpan(found[0], found[1], found[2]);
   }
 
   @Override

@@ -1,5 +1,7 @@
 package io.topicdb.spark.core;
 
+import io.topicdb.spark.types.ReadCounts;
+
 /**
  * A read of slices that is under way. Whoever began it closes it, before its {@link MessageSource}.
  * It lends the memory of one batch at a time: the next call takes it back. Thread-safe: one call at
@@ -15,6 +17,9 @@ public interface MessageScan extends AutoCloseable {
   /** The MQTT properties are wanted, and with them the values. */
   int PROPERTIES = 4;
 
+  /** The topics are wanted. Without this number, batches may have empty topics. */
+  int TOPICS = 8;
+
   /**
    * Returns the next messages, or null at the end. What was returned before is no longer there.
    *
@@ -23,6 +28,11 @@ public interface MessageScan extends AutoCloseable {
    * @throws TopicDbException with the error of the core or of the server
    */
   Batch next(int rowsMax, long bytesMax);
+
+  /** Returns what it has read so far. Scans of servers do not count it. */
+  default ReadCounts counts() {
+    return ReadCounts.NONE;
+  }
 
   /** Closes it. May be repeated. */
   @Override

@@ -113,6 +113,9 @@ final class Native {
   /** Begins a parcel, whose memory stays until the next one, for a handle of {@link #newParcels}. */
   static native void beginParcel(long scan, long address, long size);
 
+  /** Returns what a scan has read so far: the numbers of {@link ReadCounts}, in their order. */
+  static native long[] counters(long scan);
+
   static native void release(long batch);
 
   static native void endScan(long scan);

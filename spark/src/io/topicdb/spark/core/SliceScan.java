@@ -1,5 +1,6 @@
 package io.topicdb.spark.core;
 
+import io.topicdb.spark.types.ReadCounts;
 import java.util.Arrays;
 
 /** A scan of the core. {@link Database#scan} and {@link Database#tail} make it. */
@@ -7,6 +8,7 @@ final class SliceScan implements MessageScan {
   private final int wanted;
   private long scan;
   private long lent;
+  private ReadCounts counts = ReadCounts.NONE; // when it was closed
   private final long[] found = new long[Batch.NUMBERS_MAX];
 
   /** Takes over the handle of a scan, and the sum of the numbers of {@link MessageScan}. */
@@ -27,8 +29,18 @@ final class SliceScan implements MessageScan {
   }
 
   @Override
+  public synchronized ReadCounts counts() {
+    if (scan != 0) {
+      long[] now = Native.counters(scan);
+      counts = new ReadCounts(now[0], now[1], now[2], now[3], now[4], now[5]);
+    }
+    return counts;
+  }
+
+  @Override
   public synchronized void close() {
     takeBack();
+    counts();
     long closing = scan;
     scan = 0;
     if (closing != 0) {

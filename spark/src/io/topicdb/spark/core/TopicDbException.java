@@ -16,7 +16,10 @@ public final class TopicDbException extends IllegalArgumentException {
   public static final String TOPIC = "TopicError";
 
   /** The name of the error about a thread that was interrupted. */
-  static final String INTERRUPTED = "InterruptedError";
+  public static final String INTERRUPTED = "InterruptedError";
+
+  /** The name of the error about a server that cannot be reached. */
+  public static final String UNAVAILABLE = "UnavailableError";
 
   /** The name of the error about an argument that cannot be right, or a limit that was met. */
   public static final String VALUE = "ValueError";

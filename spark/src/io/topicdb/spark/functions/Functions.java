@@ -18,6 +18,7 @@ public final class Functions {
     add(
         new TopicLevel(),
         "topic_level(topic, n): level number n of a topic, from 1, or from -1 at the end");
+    add(new TimeBucket(), TimeBucket.DESCRIPTION);
   }
 
   private Functions() {}

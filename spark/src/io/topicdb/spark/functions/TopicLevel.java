@@ -12,6 +12,9 @@ import org.apache.spark.unsafe.types.UTF8String;
  * or if an argument is null. Immutable; any thread may call it.
  */
 public final class TopicLevel implements ScalarFunction<UTF8String> {
+  /** How Spark calls the function where it pushes it into a read. */
+  public static final String CANONICAL_NAME = "io.topicdb.topic_level";
+
   private static final String NAME = "topic_level";
   private static final long serialVersionUID = 1;
 
@@ -48,7 +51,7 @@ public final class TopicLevel implements ScalarFunction<UTF8String> {
 
   @Override
   public String canonicalName() {
-    return "io.topicdb." + NAME;
+    return CANONICAL_NAME;
   }
 
   @Override

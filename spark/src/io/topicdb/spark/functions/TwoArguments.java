@@ -25,6 +25,6 @@ record TwoArguments(ScalarFunction<?> function, String description) implements U
       throw new UnsupportedOperationException(
           "two arguments are needed, got " + arguments.size() + ": " + description);
     }
-    return function;
+    return function instanceof TimeBucket ? TimeBucket.bind(arguments) : function;
   }
 }

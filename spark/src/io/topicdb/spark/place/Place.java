@@ -1,5 +1,6 @@
 package io.topicdb.spark.place;
 
+import io.topicdb.spark.core.LogSource;
 import io.topicdb.spark.core.MessageSource;
 import io.topicdb.spark.core.Urls;
 import io.topicdb.spark.select.Options;
@@ -12,7 +13,7 @@ import java.util.List;
  */
 public interface Place extends Serializable {
   /** Opens all shards, on the driver. The caller closes it. Throws TopicDbException. */
-  MessageSource open();
+  LogSource open();
 
   /**
    * Opens what a task reads. The caller closes it. Throws TopicDbException.
@@ -20,7 +21,7 @@ public interface Place extends Serializable {
    * @param until the last commit of the shard that it reads
    * @param filters of the read; null stands for every topic
    */
-  MessageSource openShard(int shard, long until, List<String> filters);
+  LogSource openShard(int shard, long until, List<String> filters);
 
   /**
    * Returns the place for the tasks of a job.

@@ -1,5 +1,6 @@
 package io.topicdb.spark.place;
 
+import io.topicdb.spark.core.LogSource;
 import io.topicdb.spark.core.MessageSource;
 import io.topicdb.spark.remote.RemoteSource;
 import io.topicdb.spark.select.Servers;
@@ -12,17 +13,17 @@ import java.util.List;
  */
 record ServersPlace(Servers servers, String database) implements Place {
   @Override
-  public MessageSource open() {
+  public LogSource open() {
     return RemoteSource.openToPlan(servers);
   }
 
   @Override
-  public MessageSource openShard(int shard, long until, List<String> filters) {
+  public LogSource openShard(int shard, long until, List<String> filters) {
     return RemoteSource.openToRead(servers, database, filters, shard, until);
   }
 
   @Override
   public Place planned(MessageSource source, List<String> filters) {
-    return new ServersPlace(servers, ((RemoteSource) source).database(filters));
+    return new ServersPlace(servers, source.extent(filters).database());
   }
 }

@@ -1,7 +1,7 @@
 package io.topicdb.spark.place;
 
 import io.topicdb.spark.core.Database;
-import io.topicdb.spark.core.MessageSource;
+import io.topicdb.spark.core.LogSource;
 import io.topicdb.spark.core.TopicDbException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
@@ -56,12 +56,12 @@ final class UploadPlace implements Place {
   }
 
   @Override
-  public MessageSource open() {
+  public LogSource open() {
     return open(Database.ALL_SHARDS);
   }
 
   @Override
-  public MessageSource openShard(int shard, long until, List<String> filters) {
+  public LogSource openShard(int shard, long until, List<String> filters) {
     return open(shard);
   }
 

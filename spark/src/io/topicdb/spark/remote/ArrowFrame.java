@@ -14,8 +14,8 @@ import org.apache.spark.unsafe.Platform;
  * Message.fbs and Flight.proto of Apache Arrow.
  */
 final class ArrowFrame implements AutoCloseable {
-  private static final int FLIGHT_HEADER = 2;
-  private static final int FLIGHT_BODY = 1000;
+  static final int FLIGHT_HEADER = 2;
+  static final int FLIGHT_BODY = 1000;
   private static final int MESSAGE_TYPE = 1;
   private static final int MESSAGE_HEADER = 2;
   private static final int RECORD_BATCH = 3;

@@ -42,6 +42,12 @@ final class RemoteScan implements MessageScan {
     this.wanted = wanted;
   }
 
+  /** Reads batches with all columns that were asked for already. Closes what gives them. */
+  RemoteScan(Connection connection, Calls.Frames frames, int wanted) {
+    this(connection, null, List.of(), wanted);
+    this.frames = frames;
+  }
+
   @Override
   public synchronized Batch next(int rowsMax, long bytesMax) {
     if (isClosed) {

@@ -1,16 +1,17 @@
 package io.topicdb.spark.remote;
 
 import io.topicdb.spark.core.Groups;
+import io.topicdb.spark.core.LogSource;
 import io.topicdb.spark.core.MessageScan;
-import io.topicdb.spark.core.MessageSource;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.Servers;
+import io.topicdb.spark.types.CommitSpan;
 import io.topicdb.spark.types.Extent;
 import io.topicdb.spark.types.Grouping;
+import io.topicdb.spark.types.Limits;
 import io.topicdb.spark.types.Slab;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -19,10 +20,13 @@ import java.util.TreeMap;
 import java.util.function.Consumer;
 
 /** A database at a server. */
-public final class RemoteSource implements MessageSource {
-  private static final String UNAVAILABLE = "UnavailableError";
+public final class RemoteSource implements LogSource {
+  private static final String UNAVAILABLE = TopicDbException.UNAVAILABLE;
 
   private final Connection connection;
+
+  /** What the check of a task has found, until the read has taken it; null otherwise. */
+  private Extent checked;
 
   private RemoteSource(Connection connection) {
     this.connection = connection;
@@ -35,12 +39,12 @@ public final class RemoteSource implements MessageSource {
    * @throws TopicDbException UnavailableError, which names all servers, if none answers
    */
   public static RemoteSource openToPlan(Servers servers) {
-    return first(servers, servers.addresses(), source -> source.connection.call("refresh"));
+    return first(servers, servers.addresses(), source -> source.refresh());
   }
 
   /**
-   * Opens the database for a task. It takes any server that has what is wanted, so that the tasks
-   * use all of them.
+   * Opens the database for a task. It takes a server that has what is wanted: one of this host, or
+   * else any, so that the tasks use all of them.
    *
    * @param filters of the read; null stands for every topic
    * @throws TopicDbException as {@link #openToPlan} does; ValueError if a server has another
@@ -48,8 +52,7 @@ public final class RemoteSource implements MessageSource {
    */
   public static RemoteSource openToRead(
       Servers servers, String database, List<String> filters, int shard, long until) {
-    List<String> addresses = new ArrayList<>(servers.addresses());
-    Collections.shuffle(addresses);
+    List<String> addresses = Replicas.nearestFirst(servers.addresses());
     return first(
         servers, addresses, source -> source.check(database, filters, shard, until));
   }
@@ -85,18 +88,19 @@ public final class RemoteSource implements MessageSource {
   }
 
   private void check(String database, List<String> filters, int shard, long until) {
-    Reach reach = reach(filters);
-    if (!reach.database().equals(database)) {
+    checked = asked(filters);
+    if (!checked.database().equals(database)) {
       throw new TopicDbException(
           "ValueError",
           "option remote: " + connection.address() + " has another database than the query was"
               + " planned with: all servers of the list must offer the same one");
     }
-    if (reach.includes(shard, until)) {
+    if (includes(checked, shard, until)) {
       return;
     }
-    connection.call("refresh"); // a replica that reads what another process writes
-    if (!reach(filters).includes(shard, until)) {
+    refresh(); // a replica that reads what another process writes
+    checked = asked(filters);
+    if (!includes(checked, shard, until)) {
       throw new TopicDbException(
           "StorageError",
           "shard " + shard + " of " + connection.address() + " ends before commit " + until
@@ -105,39 +109,40 @@ public final class RemoteSource implements MessageSource {
     }
   }
 
-  /** An extent, and the id of the database, which its replicas have as well. */
-  private record Reach(String database, Extent extent) {
-    boolean includes(int shard, long until) {
-      Long last = extent.serials().get(shard);
-      return last != null && last >= until;
-    }
+  private static boolean includes(Extent extent, int shard, long until) {
+    Long last = extent.serials().get(shard);
+    return last != null && last >= until;
   }
 
-  private Reach reach(List<String> filters) {
+  private Extent asked(List<String> filters) {
     List<?> fields = (List<?>) connection.call("extent", filters);
     return connection.told(
-        () -> {
-          SortedMap<Integer, Long> serials = new TreeMap<>();
-          ((Map<?, ?>) fields.get(1))
-              .forEach((shard, last) -> serials.put(Math.toIntExact((Long) shard), (Long) last));
-          Extent extent =
-              new Extent(serials, Set.copyOf(slabsOf(fields.get(2))), slabsOf(fields.get(3)));
-          return new Reach((String) fields.get(0), extent);
-        });
+        () ->
+            new Extent(
+                (String) fields.get(0),
+                serialsOf(fields.get(1)),
+                Set.copyOf(slabsOf(fields.get(2))),
+                slabsOf(fields.get(3))));
+  }
+
+  /** Returns serials by shard. */
+  static SortedMap<Integer, Long> serialsOf(Object plain) {
+    SortedMap<Integer, Long> serials = new TreeMap<>();
+    ((Map<?, ?>) plain)
+        .forEach((shard, last) -> serials.put(Math.toIntExact((Long) shard), (Long) last));
+    return serials;
   }
 
   private static List<Slab> slabsOf(Object plain) {
     return ((List<?>) plain).stream().map(one -> Wire.slabOf((List<?>) one)).toList();
   }
 
-  /** Returns the id of the database, which all its replicas have. */
-  public String database(List<String> filters) {
-    return reach(filters).database();
-  }
-
+  /** Returns how far it reaches. A task that has just been checked does not ask again. */
   @Override
-  public Extent extent(List<String> filters) {
-    return reach(filters).extent();
+  public synchronized Extent extent(List<String> filters) {
+    Extent found = checked == null ? asked(filters) : checked;
+    checked = null;
+    return found;
   }
 
   @Override
@@ -163,6 +168,46 @@ public final class RemoteSource implements MessageSource {
     return connection.sendsParcels()
         ? new RemoteParcels(connection, filters, slices, wanted)
         : new RemoteScan(connection, filters, slices, wanted);
+  }
+
+  @Override
+  public void refresh() {
+    connection.call("refresh");
+  }
+
+  @Override
+  public MessageScan tail(
+      List<String> filters, Map<Integer, Long> after, Map<Integer, Long> until, int wanted) {
+    boolean withSerials = (wanted & MessageScan.SERIALS) != 0;
+    RemoteTail tail = new RemoteTail(connection, filters, after, until, withSerials);
+    return new RemoteScan(connection, tail, wanted | MessageScan.VALUES);
+  }
+
+  @Override
+  public CommitSpan measure(
+      int shard,
+      List<String> filters,
+      long after,
+      Long until,
+      Long start,
+      Limits limits,
+      boolean isOfBlocks) {
+    Object found =
+        connection.call(
+            "measure_log",
+            shard,
+            filters,
+            after,
+            until,
+            start,
+            limits.messages(),
+            limits.bytes(),
+            isOfBlocks);
+    return connection.told(
+        () -> {
+          List<?> fields = (List<?>) found;
+          return new CommitSpan((Long) fields.get(0), (Long) fields.get(1), (Long) fields.get(2));
+        });
   }
 
   @Override

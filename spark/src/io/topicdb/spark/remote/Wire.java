@@ -16,7 +16,8 @@ import java.util.Map;
  * Encodes the arguments of calls, and decodes results, in the form of docs/reference/serve.md: the
  * size of a JSON, the JSON, and the bytes that it refers to. Has no state.
  *
- * <p>Lists and tuples are lists, dicts are maps, numbers are Long or Double.
+ * <p>Lists and tuples are lists, dicts are maps, numbers are Long or Double. A batch is the bytes of
+ * an encapsulated message of Arrow.
  */
 final class Wire {
   private static final int SIZE_BYTES = 4;
@@ -115,7 +116,7 @@ final class Wire {
       }
       return values;
     }
-    if (kind.equals("bytes")) {
+    if (kind.equals("bytes") || kind.equals("batch")) {
       int offset = Math.toIntExact((Long) content.get(0));
       int size = Math.toIntExact((Long) content.get(1));
       byte[] bytes = new byte[size];

@@ -39,6 +39,16 @@ public record Selection(List<String> filters, Long start, Long end) implements S
     return new Selection(common(filters, other.filters), later, earlier);
   }
 
+  /** Returns what this selection has from a time (µs since 1970) on. */
+  public Selection from(long time) {
+    return both(ofTime(">=", time));
+  }
+
+  /** Returns what this selection has up to and including a time (µs since 1970). */
+  public Selection until(long time) {
+    return both(ofTime("<=", time));
+  }
+
   /** Returns a selection of these topics; of everything, if they are too many to look for. */
   static Selection ofTopics(Collection<String> topics) {
     List<String> wanted = topics.stream().distinct().filter(Database::isTopic).toList();

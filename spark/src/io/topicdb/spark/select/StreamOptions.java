@@ -32,6 +32,14 @@ public record StreamOptions(
           List.of("maxMessagesPerTrigger", "maxBytesPerTrigger"),
           List.of("startingOffsets", "startingTimestamp"));
 
+  /**
+   * Returns the filters for what concerns every topic, or null. A token may be allowed no more than
+   * the filters of the query.
+   */
+  public List<String> everyTopic() {
+    return read.servers() == null ? null : read.filters();
+  }
+
   /** Parses the options. Throws IllegalArgumentException, which names the option. */
   public static StreamOptions of(Map<String, String> given) {
     Map<String, Object> values = OptionTable.OPTIONS.parse(given, "stream");
@@ -45,11 +53,6 @@ public record StreamOptions(
       throw new IllegalArgumentException(
           "option path=" + Texts.quoted(path)
               + ": an upload does not grow: read it by batch, and stream from the database");
-    }
-    if (values.containsKey("remote")) {
-      throw new IllegalArgumentException(
-          "option remote: format('topicdb-native') streams from directories; format('topicdb')"
-              + " streams from servers, too");
     }
     return new StreamOptions(
         Options.of(values, null, null, Map.of(), Map.of()),

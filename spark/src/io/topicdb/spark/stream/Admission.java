@@ -1,6 +1,6 @@
 package io.topicdb.spark.stream;
 
-import io.topicdb.spark.core.Database;
+import io.topicdb.spark.core.LogSource;
 import io.topicdb.spark.types.CommitSpan;
 import io.topicdb.spark.types.Limits;
 import java.util.ArrayList;
@@ -24,7 +24,7 @@ final class Admission {
    */
   static SortedMap<Integer, Long> within(
       Limits limits,
-      Database database,
+      LogSource database,
       List<String> filters,
       StreamOffset begin,
       Map<Integer, Long> end) {

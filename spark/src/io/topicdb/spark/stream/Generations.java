@@ -1,6 +1,6 @@
 package io.topicdb.spark.stream;
 
-import io.topicdb.spark.core.Database;
+import io.topicdb.spark.core.LogSource;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.Losses;
@@ -9,6 +9,7 @@ import io.topicdb.spark.types.Extent;
 import io.topicdb.spark.types.Slab;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
@@ -16,8 +17,13 @@ import java.util.Set;
 final class Generations {
   private Generations() {}
 
-  /** Returns the offset of these serials in a database that reaches so far. */
-  static StreamOffset offset(Database database, Extent extent, Map<Integer, Long> serials) {
+  /**
+   * Returns the offset of these serials in a database that reaches so far.
+   *
+   * @param filters what concerns the query; null stands for every topic
+   */
+  static StreamOffset offset(
+      LogSource source, Extent extent, List<String> filters, Map<Integer, Long> serials) {
     Map<Integer, Map<String, Integer>> found = new LinkedHashMap<>();
     for (Slab slab : extent.current()) {
       found
@@ -29,7 +35,7 @@ final class Generations {
             .anyMatch(last -> serials.get(last.getKey()) < last.getValue());
     if (hasMore) {
       for (Slice slice :
-          database.slices(null, null, null, serials, Map.of(), Long.MAX_VALUE)) {
+          source.slices(filters, null, null, serials, Map.of(), Long.MAX_VALUE)) {
         found
             .get(slice.slab().shard())
             .merge(slice.slab().retentionClass(), slice.slab().generation(), Math::min);
@@ -56,15 +62,7 @@ final class Generations {
     if (!options.failsOnDataLoss()) {
       return;
     }
-    offset
-        .serials()
-        .forEach(
-            (shard, serial) -> {
-              Long last = extent.serials().get(shard);
-              if (last == null || serial > last) {
-                throw replaced(shard, serial, last, options.path());
-              }
-            });
+    checkSerials("has read", offset, extent, options);
     Set<Slab> missing = new HashSet<>();
     for (Slab current : extent.current()) {
       int first = offset.first(current.shard(), current.retentionClass());
@@ -73,13 +71,34 @@ final class Generations {
       }
     }
     missing.removeAll(extent.slabs());
-    Losses.check(missing, options.path());
+    Losses.check(missing, options.place());
   }
 
-  private static TopicDbException replaced(int shard, long serial, Long last, String path) {
+  /** Throws TopicDbException if a database does not reach as far as it did when this was planned. */
+  static void checkEnd(StreamOffset end, Extent extent, Options options) {
+    if (options.failsOnDataLoss()) {
+      checkSerials("has planned to read", end, extent, options);
+    }
+  }
+
+  private static void checkSerials(
+      String what, StreamOffset offset, Extent extent, Options options) {
+    offset
+        .serials()
+        .forEach(
+            (shard, serial) -> {
+              Long last = extent.serials().get(shard);
+              if (last == null || serial > last) {
+                throw replaced(what, shard, serial, last, options.place());
+              }
+            });
+  }
+
+  private static TopicDbException replaced(
+      String what, int shard, long serial, Long last, String path) {
     return new TopicDbException(
         "StorageError",
-        "the query has read shard " + shard + " of " + path + " up to commit " + serial
+        "the query " + what + " shard " + shard + " of " + path + " up to commit " + serial
             + ", but it " + (last == null ? "is not there" : "ends at " + last) + ": was the database replaced, or restored from a copy?"
             + " failOnDataLoss=false goes on");
   }

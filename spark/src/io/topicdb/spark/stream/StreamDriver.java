@@ -1,10 +1,10 @@
 package io.topicdb.spark.stream;
 
-import io.topicdb.spark.core.Database;
+import io.topicdb.spark.core.LogSource;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.core.TopicDbException;
+import io.topicdb.spark.place.Place;
 import io.topicdb.spark.select.StreamOptions;
-import io.topicdb.spark.types.Extent;
 import io.topicdb.spark.types.Limits;
 import java.util.List;
 import java.util.Map;
@@ -35,11 +35,10 @@ public final class StreamDriver implements AutoCloseable {
 
   /** Returns where a new query begins. */
   public StreamOffset initial() {
-    Database database = streamed.now();
-    Extent extent = database.extent();
-    SortedMap<Integer, Long> serials = new TreeMap<>(extent.serials());
+    StreamedDatabase.Moment now = streamed.now();
+    SortedMap<Integer, Long> serials = new TreeMap<>(now.extent().serials());
     if (options.start() != null) {
-      serials.replaceAll((shard, last) -> beforeStart(database, shard));
+      serials.replaceAll((shard, last) -> beforeStart(now.source(), shard));
     } else if (options.starting().equals(StreamOptions.EARLIEST)) {
       serials.replaceAll((shard, last) -> 0L);
     } else if (options.starting() instanceof Map<?, ?> given) {
@@ -47,7 +46,7 @@ public final class StreamDriver implements AutoCloseable {
       serials.replaceAll(
           (shard, last) -> Math.min(given.get(shard) instanceof Long serial ? serial : 0L, last));
     }
-    return Generations.offset(database, extent, serials);
+    return offset(now, serials);
   }
 
   /** Returns the limit of each micro-batch. */
@@ -62,11 +61,10 @@ public final class StreamDriver implements AutoCloseable {
 
   /** Returns where the micro-batch ends that begins at an offset. */
   public StreamOffset next(StreamOffset start, ReadLimit limit) {
-    Database database = streamed.now();
-    Extent extent = database.extent();
-    Generations.check(start, extent, options.read());
+    StreamedDatabase.Moment now = streamed.now();
+    Generations.check(start, now.extent(), options.read());
     SortedMap<Integer, Long> end = new TreeMap<>();
-    extent
+    now.extent()
         .serials()
         .forEach(
             (shard, last) -> {
@@ -80,8 +78,12 @@ public final class StreamDriver implements AutoCloseable {
     SortedMap<Integer, Long> reached =
         limits.equals(Limits.NONE)
             ? end
-            : Admission.within(limits, database, options.read().filters(), start, end);
-    return Generations.offset(database, extent, reached);
+            : Admission.within(limits, now.source(), options.read().filters(), start, end);
+    return offset(now, reached);
+  }
+
+  private StreamOffset offset(StreamedDatabase.Moment now, SortedMap<Integer, Long> serials) {
+    return Generations.offset(now.source(), now.extent(), options.everyTopic(), serials);
   }
 
   /**
@@ -89,7 +91,9 @@ public final class StreamDriver implements AutoCloseable {
    * if something of it is gone, or in a generation that keeps no log.
    */
   public List<CommitsPartition> commits(StreamOffset start, StreamOffset end) {
-    return CommitRuns.between(checked(start, end), start, end, options.read().tasksMin());
+    LogSource source = checked(start, end);
+    return new CommitRuns(source, options.everyTopic(), streamed.place())
+        .between(start, end, options.read().tasksMin());
   }
 
   /**
@@ -97,8 +101,13 @@ public final class StreamDriver implements AutoCloseable {
    * {@link #commits} throws.
    */
   public LongFunction<List<Slice>> slices(StreamOffset start, StreamOffset end) {
-    Database database = checked(start, end);
-    return bytesMax -> slices(database, start, end, bytesMax);
+    LogSource source = checked(start, end);
+    return bytesMax -> slices(source, start, end, bytesMax);
+  }
+
+  /** Returns where the tasks of a micro-batch read. REQUIRES: it was planned. */
+  public Place place() {
+    return streamed.place();
   }
 
   @Override
@@ -107,25 +116,26 @@ public final class StreamDriver implements AutoCloseable {
   }
 
   /** Returns the database, in which a micro-batch is still whole. */
-  private Database checked(StreamOffset start, StreamOffset end) {
-    Database database = streamed.now();
-    Generations.check(start, database.extent(), options.read());
-    for (Slice slice : slices(database, start, end, Long.MAX_VALUE)) {
+  private LogSource checked(StreamOffset start, StreamOffset end) {
+    StreamedDatabase.Moment now = streamed.now();
+    Generations.check(start, now.extent(), options.read());
+    Generations.checkEnd(end, now.extent(), options.read());
+    for (Slice slice : slices(now.source(), start, end, Long.MAX_VALUE)) {
       if (slice.layout() != COLUMNAR) {
         throw new TopicDbException(
             "SchemaError",
             "class '" + slice.slab().retentionClass() + "', generation "
                 + slice.slab().generation() + " of shard " + slice.slab().shard() + " of "
-                + options.read().path() + " has the layout 'skipstream', which keeps no commit"
+                + options.read().place() + " has the layout 'skipstream', which keeps no commit"
                 + " log: it can be read by batch, not by stream");
       }
     }
-    return database;
+    return now.source();
   }
 
   private List<Slice> slices(
-      Database database, StreamOffset start, StreamOffset end, long bytesMax) {
-    return database.slices(
+      LogSource source, StreamOffset start, StreamOffset end, long bytesMax) {
+    return source.slices(
         options.read().filters(), null, null, start.serials(), end.serials(), bytesMax);
   }
 
@@ -133,9 +143,9 @@ public final class StreamDriver implements AutoCloseable {
    * Returns the serial before the first commit with a message of {@code startingTimestamp} or
    * later.
    */
-  private long beforeStart(Database database, int shard) {
+  private long beforeStart(LogSource source, int shard) {
     var first =
-        database.measure(
+        source.measure(
             shard,
             options.read().filters(),
             0,
@@ -150,7 +160,7 @@ public final class StreamDriver implements AutoCloseable {
     for (Object shard : given.keySet()) {
       if (!there.containsKey((Integer) shard)) {
         throw new IllegalArgumentException(
-            "option startingOffsets: " + options.read().path() + " has no shard " + shard
+            "option startingOffsets: " + options.read().place() + " has no shard " + shard
                 + ", it has " + there.size());
       }
     }

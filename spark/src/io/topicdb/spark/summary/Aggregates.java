@@ -6,12 +6,13 @@ import io.topicdb.spark.types.Grouping;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.connector.expressions.Cast;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
@@ -20,10 +21,8 @@ import org.apache.spark.sql.connector.expressions.aggregate.Count;
 import org.apache.spark.sql.connector.expressions.aggregate.CountStar;
 import org.apache.spark.sql.connector.expressions.aggregate.Max;
 import org.apache.spark.sql.connector.expressions.aggregate.Min;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Aggregates of a query that the core can tell: which ones, and their rows. Immutable; goes from the
@@ -33,16 +32,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  * @param functions the aggregates of each group
  */
 public record Aggregates(List<Key> keys, List<Function> functions) implements Serializable {
-  private static final long DAY_US = 24L * 3_600 * 1_000_000;
-  private static final Set<String> UTC = Set.of("UTC", "Etc/UTC", "Z", "GMT", "+00:00");
   private static final Set<String> NEVER_NULL =
       Set.of("topic", "timestamp", "value", "shard", "serial");
-
-  /** What rows may be grouped by: the topic, or the date of the timestamp in UTC. */
-  public enum Key {
-    TOPIC,
-    DATE
-  }
 
   /** What the core can tell of a group. */
   public enum Function {
@@ -55,7 +46,7 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
   public static Aggregates of(Aggregation wanted) {
     List<Key> keys = new ArrayList<>();
     for (Expression expression : wanted.groupByExpressions()) {
-      Key key = keyOf(expression);
+      Key key = Key.of(expression);
       if (key == null) {
         return null;
       }
@@ -69,18 +60,8 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
       }
       functions.add(function);
     }
-    return new Aggregates(keys, functions);
-  }
-
-  /** Spark turns timestamps into dates by the zone of the session, the core by UTC. */
-  private static Key keyOf(Expression expression) {
-    if (expression instanceof Cast cast
-        && cast.dataType().equals(DataTypes.DateType)
-        && "timestamp".equals(column(cast.expression()))) {
-      boolean isUtc = UTC.contains(SQLConf.get().sessionLocalTimeZone());
-      return isUtc ? Key.DATE : null;
-    }
-    return "topic".equals(column(expression)) ? Key.TOPIC : null;
+    boolean isOneSpan = keys.stream().mapToLong(Key::span).filter(span -> span > 0).distinct().count() <= 1;
+    return isOneSpan ? new Aggregates(keys, functions) : null;
   }
 
   private static Function functionOf(AggregateFunc aggregate) {
@@ -103,9 +84,14 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
 
   /** Returns what the core has to count together. */
   public Grouping grouping() {
-    return new Grouping(
-        keys.contains(Key.TOPIC) ? Grouping.ALL_LEVELS : 0,
-        keys.contains(Key.DATE) ? DAY_US : Slice.ABSENT);
+    int levels = 0;
+    long span = Slice.ABSENT;
+    for (Key key : keys) {
+      boolean isWhole = levels == Grouping.ALL_LEVELS || key.levels() == Grouping.ALL_LEVELS;
+      levels = isWhole ? Grouping.ALL_LEVELS : Math.max(levels, key.levels());
+      span = key.span() > 0 ? key.span() : span;
+    }
+    return new Grouping(levels, span);
   }
 
   public boolean isGrouped() {
@@ -116,9 +102,7 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
   public StructType schema() {
     StructType schema = new StructType();
     for (Key key : keys) {
-      boolean isTopic = key == Key.TOPIC;
-      schema =
-          schema.add(nameOf(key), isTopic ? DataTypes.StringType : DataTypes.DateType, false);
+      schema = schema.add(key.shown(), key.type(), key.isNullable());
     }
     for (Function function : functions) {
       boolean isCount = function == Function.COUNT;
@@ -129,26 +113,54 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
     return schema;
   }
 
-  /** Returns a row for each group. Without keys there is always one. */
+  /**
+   * Returns rows of groups. Without keys there is always one. Several may have the same keys, if
+   * levels are among these: see {@link #merged}.
+   */
   public InternalRow[] rows(Groups groups) {
     if (groups.size() == 0 && !isGrouped()) {
       return new InternalRow[] {rowOfNothing()};
     }
     InternalRow[] rows = new InternalRow[groups.size()];
     for (int group = 0; group < rows.length; group++) {
-      rows[group] = row(groups, group);
+      rows[group] = new GenericInternalRow(values(groups, group));
     }
     return rows;
   }
 
-  private InternalRow row(Groups groups, int group) {
+  /** Returns the same, but one row for all groups with the same keys. */
+  public InternalRow[] merged(Groups groups) {
+    if (keys.stream().allMatch(Key::isOneToOne)) {
+      return rows(groups);
+    }
+    Map<List<Object>, Object[]> rows = new LinkedHashMap<>();
+    for (int group = 0; group < groups.size(); group++) {
+      Object[] more = values(groups, group);
+      rows.merge(Arrays.asList(more).subList(0, keys.size()), more, this::sum);
+    }
+    return rows.values().stream().map(GenericInternalRow::new).toArray(InternalRow[]::new);
+  }
+
+  /** Puts two rows with the same keys together. */
+  private Object[] sum(Object[] one, Object[] other) {
+    for (int i = 0; i < functions.size(); i++) {
+      int place = keys.size() + i;
+      long mine = (long) one[place];
+      long more = (long) other[place];
+      one[place] =
+          switch (functions.get(i)) {
+            case COUNT -> mine + more;
+            case FIRST_TIME -> Math.min(mine, more);
+            case LAST_TIME -> Math.max(mine, more);
+          };
+    }
+    return one;
+  }
+
+  private Object[] values(Groups groups, int group) {
     List<Object> values = new ArrayList<>();
     for (Key key : keys) {
-      values.add(
-          switch (key) {
-            case TOPIC -> topic(groups, group);
-            case DATE -> (int) Math.floorDiv(groups.spanStart(group), DAY_US);
-          });
+      values.add(key.valueOf(groups, group));
     }
     for (Function function : functions) {
       values.add(
@@ -158,12 +170,7 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
             case LAST_TIME -> groups.lastTime(group);
           });
     }
-    return new GenericInternalRow(values.toArray());
-  }
-
-  private static UTF8String topic(Groups groups, int group) {
-    int begin = groups.topicBegin(group);
-    return UTF8String.fromBytes(groups.topics(), begin, groups.topicBegin(group + 1) - begin);
+    return values.toArray();
   }
 
   private InternalRow rowOfNothing() {
@@ -174,12 +181,8 @@ public record Aggregates(List<Key> keys, List<Function> functions) implements Se
   /** Says in EXPLAIN what is asked. */
   public String description() {
     String shown = functions.stream().map(Aggregates::nameOf).collect(Collectors.joining(", "));
-    String by = keys.stream().map(Aggregates::nameOf).collect(Collectors.joining(", "));
+    String by = keys.stream().map(Key::shown).collect(Collectors.joining(", "));
     return ", aggregates [" + shown + "]" + (keys.isEmpty() ? "" : ", by [" + by + "]");
-  }
-
-  private static String nameOf(Key key) {
-    return key == Key.TOPIC ? "topic" : "date(timestamp)";
   }
 
   private static String nameOf(Function function) {

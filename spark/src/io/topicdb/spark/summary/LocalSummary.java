@@ -56,7 +56,7 @@ public final class LocalSummary implements LocalScan {
       if (isForTasks || (options.tasksMin() > 1 && messages > 0)) {
         return null;
       }
-      return aggregates.rows(
+      return aggregates.merged(
           source.summarize(
               selection.filters(), slices, aggregates.grouping(), GROUPS_MAX, MESSAGES_MAX));
     } catch (TopicDbException error) {

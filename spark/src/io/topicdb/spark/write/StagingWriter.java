@@ -53,7 +53,7 @@ final class StagingWriter implements DataWriter<InternalRow> {
   @Override
   public WriterCommitMessage commit() {
     flush();
-    return new TaskDone(job, writer.finish().withMalformed(leftOut));
+    return new TaskDone(job, writer.finish().withMalformed(leftOut)).toMessage();
   }
 
   @Override

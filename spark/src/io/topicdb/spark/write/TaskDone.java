@@ -8,28 +8,34 @@ import java.io.InputStream;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.io.ObjectStreamClass;
+import java.io.Serializable;
+import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.datasources.WriteTaskResult;
 
-/** The message of a task to the commit. Immutable; goes from the task to the driver. */
-record TaskDone(String job, Staged staged) implements WriterCommitMessage {
+/** What the commit has to know of a task. Immutable; goes from the task to the driver. */
+record TaskDone(String job, Staged staged) implements Serializable {
   /**
-   * Returns the message of a task as one of this class. Spark reads messages with the class loader
-   * of the executor, if that is in the same JVM: then there are two classes of this name.
+   * Returns the message for Spark. Its class is one of Spark's, because Spark reads messages with a
+   * class loader that does not know the JARs of sessions. What it holds is read by {@link #of}.
    */
-  static TaskDone of(WriterCommitMessage message) {
-    if (message instanceof TaskDone done) {
-      return done;
+  WriterCommitMessage toMessage() {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    try (ObjectOutputStream stream = new ObjectOutputStream(bytes)) {
+      stream.writeObject(this);
+    } catch (IOException error) {
+      throw new IllegalStateException("the message of a task: " + error, error);
     }
-    try {
-      ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-      try (ObjectOutputStream stream = new ObjectOutputStream(bytes)) {
-        stream.writeObject(message);
-      }
-      try (OwnClasses stream = new OwnClasses(new ByteArrayInputStream(bytes.toByteArray()))) {
-        return (TaskDone) stream.readObject();
-      }
+    return new WriteTaskResult(new TaskCommitMessage(bytes.toByteArray()), null);
+  }
+
+  /** Returns what a message of {@link #toMessage} holds. */
+  static TaskDone of(WriterCommitMessage message) {
+    byte[] bytes = (byte[]) ((WriteTaskResult) message).commitMsg().obj();
+    try (OwnClasses stream = new OwnClasses(new ByteArrayInputStream(bytes))) {
+      return (TaskDone) stream.readObject();
     } catch (IOException | ClassNotFoundException error) {
-      throw new IllegalStateException("no message of a task: " + message, error);
+      throw new IllegalStateException("the message of a task: " + error, error);
     }
   }
 
