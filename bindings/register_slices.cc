@@ -1,5 +1,6 @@
 // The methods of Database for reading with many processes: slices, and the log by commits.
 #include "register.h"
+#include "topicdb/database/parcel.h"
 #include "topicdb/tail.h"
 
 namespace topicdb::python {
@@ -55,6 +56,7 @@ std::vector<Filter> ParseFilters(const Filters& filters) {
 }
 
 void RegisterSlices(py::class_<Database>& type) {
+  type.attr("parcels") = py::make_tuple(kParcelVersion);  // topicdb/engine.py
   type.def("slices", &Slices, py::arg("filters"), py::arg("start"), py::arg("end"),
            py::arg("after"), py::arg("until"), py::arg("bytes_max"))
       .def("scan_slices", &ScanSlices, py::arg("filters"), py::arg("slices"),

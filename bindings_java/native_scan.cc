@@ -9,6 +9,7 @@
 #include "native.h"
 #include "topicdb/arrow.h"
 #include "topicdb/database.h"
+#include "topicdb/database/parcel.h"
 #include "topicdb/envelope.h"
 #include "topicdb/scan.h"
 #include "topicdb/tail.h"
@@ -122,6 +123,21 @@ class ReadingCommits : public Reading {
   const std::unique_ptr<Tail> tail_;
 };
 
+// Unpacks parcels that Java has received, one after the other.
+class ReadingParcels : public Reading {
+ public:
+  explicit ReadingParcels(bool with_values) : reader_(with_values) {}
+
+  Status Begin(std::string_view parcel) { return reader_.Begin(parcel); }
+  Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
+                                            const InterruptCheck&) override {
+    return reader_.Next(limits);
+  }
+
+ private:
+  ParcelReader reader_;
+};
+
 std::vector<Slice> SlicesOf(JNIEnv* env, jobjectArray classes, jlongArray numbers) {
   std::vector<std::string> texts = TextsOf(env, classes);
   const std::vector<jlong> all = NumbersOf(env, numbers);
@@ -211,6 +227,22 @@ TOPICDB_NATIVE(jlong, newTail)
     std::unique_ptr<Reading> reading = std::make_unique<ReadingCommits>(
         Unwrap(ObjectOf<Database>(database).NewTail(FiltersOf(env, filters), options)));
     return HandleOf(reading.release());
+  });
+}
+
+TOPICDB_NATIVE(jlong, newParcels)(JNIEnv* env, jclass, jint wanted) {
+  return Guarded(env, [&] {
+    std::unique_ptr<Reading> reading = std::make_unique<ReadingParcels>(NeedsValues(wanted));
+    return HandleOf(reading.release());
+  });
+}
+
+TOPICDB_NATIVE(void, beginParcel)
+(JNIEnv* env, jclass, jlong scan, jlong address, jlong size) {
+  Guarded(env, [&] {
+    // newParcels has made it.
+    auto& parcels = static_cast<ReadingParcels&>(ObjectOf<Reading>(scan));
+    Check(parcels.Begin({std::bit_cast<const char*>(address), static_cast<std::size_t>(size)}));
   });
 }
 

@@ -602,8 +602,17 @@ class Scan:
     def next_arrow(self, rows_max: int, bytes_max: int, form: Form = "stored") -> Batch | None: ...
     def arrow_stream(self, rows_max: int, bytes_max: int, form: Form = "stored") -> object:
         """Returns a PyCapsule "arrow_array_stream" that takes over this scan."""
+    def next_parcel(self, bytes_max: int) -> Parcel | None: ...
     def missing_shards(self) -> dict[int, str]: ...
     def close(self) -> None: ...
+
+@final
+class Parcel:
+    @property
+    def messages(self) -> int: ...
+    @staticmethod
+    def unpack(data: bytes, with_values: bool) -> list[Batch]:
+        """Returns the messages of a parcel, with their serials."""
 
 @final
 class StagedWriter:
@@ -757,6 +766,7 @@ class OpenOptions:
 
 @final
 class Database:
+    parcels: ClassVar[tuple[int, ...]]
     reads_columns: ClassVar[tuple[str, ...]]
     @staticmethod
     def open(path: str, options: OpenOptions) -> Database: ...

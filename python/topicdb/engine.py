@@ -200,7 +200,8 @@ class Engine(Protocol):
         """Reads the messages that match in ``start`` <= timestamp < ``end``.
 
         An engine whose attribute ``reads_columns`` has the name of this method takes the names of
-        columns as one more argument: docs/internals/engines.md.
+        columns as one more argument: docs/internals/engines.md. One whose attribute ``parcels`` has
+        versions of parcels gives cursors of ``scan_slices`` the method ``next_parcel``, too.
         """
 
     def last(self, filter: Filters, start: int | None, end: int | None, /) -> ScanCursor:

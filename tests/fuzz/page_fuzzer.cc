@@ -152,6 +152,33 @@ void CheckTopicList(const std::string& bytes) {
   if (status.ok() && topics != list.topics) Fail("a list with too few topics");
 }
 
+void CheckParcel(std::string_view input) {
+  std::string parcel(input);
+  constexpr std::size_t kChecked = kParcelPageBytes - kCrcBytes;
+  if (parcel.size() >= kParcelHeaderBytes + kParcelPageBytes) {
+    std::string checksum;
+    AppendLittle(&checksum, Crc32(input.substr(kParcelHeaderBytes, kChecked)));
+    parcel.replace(kParcelHeaderBytes + kChecked, checksum.size(), checksum);
+  }
+  for (const bool with_values : {true, false}) {
+    ParcelReader reader(with_values);
+    Status status = reader.Begin(parcel);
+    while (status.ok()) {
+      const auto batch = reader.Next({7, 1'000, /*with_serials=*/true});
+      status = batch.status();
+      if (!status.ok() || *batch == nullptr) break;
+      for (std::size_t row = 0; row < (*batch)->size(); ++row) {
+        const MessageView message = (*batch)->message(row);
+        if (message.timestamp < 0 || (*batch)->serial(row) == kNoSerial) Fail("a wrong message");
+        if (Touch(message.topic) + Touch(message.value) == 1U << 31) Fail("a long message");
+      }
+    }
+    if (!status.ok() && status.code() != Code::kCorruption) {
+      Fail("a parcel is refused with another code");
+    }
+  }
+}
+
 void Run(std::string_view input) {
   if (input.empty()) return;
   const auto target = static_cast<FuzzTarget>(static_cast<std::uint8_t>(input[0]) % kFuzzTargets);
@@ -173,6 +200,8 @@ void Run(std::string_view input) {
       return CheckFilter(WithChecksum(input));
     case FuzzTarget::kTopicList:
       return CheckTopicList(WithChecksum(input));
+    case FuzzTarget::kParcel:
+      return CheckParcel(input);
     case FuzzTarget::kValues:
       return CheckValues(input);
   }

@@ -91,6 +91,11 @@ int main(int count, char** arguments) {
   SeedWriter seeds(arguments[1]);
   WritePages({{1, "t", 0, 1, 0, ""}}, &seeds);
   WritePages(ExampleRows(), &seeds);
+  Rows staged = ExampleRows();
+  for (Row& row : staged) row.serial = kStagedSerial.value();
+  const StoredPage apart = ApartPage(ExampleRows(), PageCodec::kLz4);
+  seeds.Write(FuzzTarget::kParcel, ParcelOf(apart, 0));
+  seeds.Write(FuzzTarget::kParcel, ParcelOf(ApartPage(staged, PageCodec::kZstd), 9));
   for (const PageCodec codec : {PageCodec::kZstd, PageCodec::kLz4}) {
     seeds.Write(FuzzTarget::kValues, ApartPage(ExampleRows(), codec).values);
   }

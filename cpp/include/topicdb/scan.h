@@ -10,6 +10,7 @@
 
 namespace topicdb {
 
+struct Parcel;
 class ScanImpl;
 
 // Gives the messages of one read, over many streams. Database::NewScan makes it, and the caller
@@ -26,6 +27,11 @@ class Scan {
   // Returns the next messages, at least one, or null at the end.
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
                                             const InterruptCheck& interrupted = nullptr);
+  // Returns the next messages for another process, at least one, or null at the end: about as many
+  // as have `bytes_max` bytes in the form in which they are stored (topicdb/database/parcel.h). The
+  // calls of one scan are all Next or all NextParcel.
+  Result<std::shared_ptr<const Parcel>> NextParcel(std::size_t bytes_max,
+                                                   const InterruptCheck& interrupted = nullptr);
   // Returns the missing shards that it leaves out (Database::Partial).
   const MissingReasons& missing_shards() const;
   // Returns what a scan of slices has read so far. Nothing after Close, and of other scans.

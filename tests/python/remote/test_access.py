@@ -471,6 +471,12 @@ def _scan_slices(db: topicdb.Database) -> None:
     db.scan_slices(db.slices("a/#"), "a/#").to_list()
 
 
+def _scan_parcels(db: Any) -> None:
+    with db._connection.told():
+        slices = db.slices("a/#")
+        db._connection.read("scan_parcels", ["a/#"], slices, True, 1 << 20).read_chunk()
+
+
 def _stage(db: topicdb.Database) -> None:
     job = f"j{time.monotonic_ns()}"
     with jobs.StagedWriter(db, job) as writer:
@@ -606,6 +612,7 @@ TRIES = [
     Try("slices", lambda db: db.slices(["a/b", "a/c"]), READ, {"read": ["a/b", "b/#"]}),
     Try("slices", lambda db: db.slices(None), {"everything": True}, NO_NAME),  # type: ignore[dict-item]
     Try("scan_slices", _scan_slices, READ, OTHER_READ),
+    Try("scan_parcels", _scan_parcels, READ, OTHER_READ),
     Try("extent", lambda db: db._extent(["a/#"]), READ, OTHER_READ),
     Try("extent", lambda db: db._extent(None), EVERYTHING, NO_NAME),
     Try("explain", lambda db: db.explain("a/#"), READ, OTHER_READ),

@@ -80,9 +80,22 @@ def refusal(frame: DataFrame) -> str:
     return str(caught.value)
 
 
+def refuses(*_: Any) -> Any:
+    raise AssertionError("the other way was taken")
+
+
+@pytest.mark.parametrize("way", ["parcels", "batches"])
 def test_all_columns_are_those_of_the_directory(
-    spark: SparkSession, native: str, guarded: Guarded
+    spark: SparkSession,
+    native: str,
+    guarded: Guarded,
+    way: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if way == "parcels":
+        monkeypatch.setattr("topicdb.remote.server.service.chunks", refuses)
+    else:  # a server of another version, which has no parcels that this client knows
+        monkeypatch.setattr("topicdb.remote.server.reading.Parcels.versions", lambda self: [9])
     given = {"includeMetadata": "true", "includeProperties": "true", "minPartitions": "7"}
     remote = frame_of(spark, native, remote=guarded.url, token=guarded.all, **given)
     local = frame_of(spark, native, path=str(guarded.path), **given)

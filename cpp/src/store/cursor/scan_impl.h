@@ -25,6 +25,10 @@ class ScanImpl : public ViewHolder {
   Result<std::shared_ptr<const Batch>> Next(const PageLimits& limits,
                                             const InterruptCheck& interrupted)
       TOPICDB_EXCLUDES(mutex_);
+  // Does what Scan::NextParcel does, and keeps errors as Next does.
+  Result<std::shared_ptr<const Parcel>> NextParcel(std::size_t bytes_max,
+                                                   const InterruptCheck& interrupted)
+      TOPICDB_EXCLUDES(mutex_);
   const MissingReasons& left_out() const { return left_out_; }
   // Does what Scan::counters does.
   ReadCounters Counters() TOPICDB_EXCLUDES(mutex_);
@@ -36,6 +40,11 @@ class ScanImpl : public ViewHolder {
   bool Forked() const { return database_->fork_guard().Forked(); }
 
  private:
+  // Calls read() until has_some() is true. Returns false at the end.
+  template <typename Read, typename HasSome>
+  Result<bool> ReadSome(Read read, HasSome has_some, const InterruptCheck& interrupted)
+      TOPICDB_EXCLUDES(mutex_);
+
   const std::shared_ptr<DatabaseImpl> database_;
   const MissingReasons left_out_;
   Mutex mutex_;  // one call at a time

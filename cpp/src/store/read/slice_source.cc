@@ -30,28 +30,73 @@ std::unique_ptr<StreamReader> OpenPart(const SlicePart& part) {
              : NewUnorderedReader(source, part.requests);
 }
 
+namespace {
+
+// Makes pages of the messages that another reader gives. For layouts without blocks. A SliceSource
+// owns it. Not thread-safe.
+class BatchParcels : public ParcelSource {
+ public:
+  BatchParcels(std::unique_ptr<StreamReader> reader, bool with_values)
+      : reader_(std::move(reader)), with_values_(with_values) {}
+
+  Result<ReadOutcome> ReadParcel(const ReadLimits& limits, ParcelBuilder* out) override {
+    Batch rows(/*keeps_serials=*/true);
+    TOPICDB_ASSIGN_OR_RETURN(const ReadOutcome outcome, reader_->Read(limits, &rows));
+    TOPICDB_RETURN_IF_ERROR(out->AddRows(rows, with_values_));
+    return outcome;
+  }
+  ReadCounters counters() const override { return reader_->counters(); }
+
+ private:
+  const std::unique_ptr<StreamReader> reader_;
+  const bool with_values_;
+};
+
+std::unique_ptr<ParcelSource> OpenParcels(const SlicePart& part) {
+  if (part.slab->layout().reads_one_stream()) {
+    return std::make_unique<BatchParcels>(OpenPart(part), part.requests.front().with_values);
+  }
+  return NewParcelSource(part.view->Source(*part.slab), part.requests);
+}
+
+}  // namespace
+
 ReadCounters SliceSource::counters() const {
   ReadCounters counters = counters_;
   if (reader_ != nullptr) counters.Add(reader_->counters());
+  if (parcels_ != nullptr) counters.Add(parcels_->counters());
   return counters;
 }
 
-Result<ReadOutcome> SliceSource::Read(const ReadLimits& limits, Batch* out) {
+template <typename Reader, typename Open, typename Step, typename IsFull>
+Result<ReadOutcome> SliceSource::ReadParts(std::unique_ptr<Reader>* reader, Open open, Step read,
+                                           IsFull is_full) {
   while (next_part_ < parts_.size()) {
     const SlicePart& part = parts_[next_part_];
-    if (reader_ == nullptr) reader_ = OpenPart(part);
-    auto outcome = reader_->Read(limits, out);
+    if (*reader == nullptr) *reader = open(part);
+    auto outcome = read(reader->get());
     if (!outcome.ok()) return outcome.status().WithContext(part.view->Describe(part.slab->id()));
     if (*outcome == ReadOutcome::kMore) return ReadOutcome::kMore;
-    part.slab->AddReads(reader_->counters());
-    counters_.Add(reader_->counters());
-    reader_.reset();
+    part.slab->AddReads((*reader)->counters());
+    counters_.Add((*reader)->counters());
+    reader->reset();
     ++next_part_;
-    if (out->size() >= limits.rows_max || out->bytes() >= limits.bytes_max) {
-      return ReadOutcome::kMore;
-    }
+    if (is_full()) return ReadOutcome::kMore;
   }
   return ReadOutcome::kExhausted;
+}
+
+Result<ReadOutcome> SliceSource::Read(const ReadLimits& limits, Batch* out) {
+  return ReadParts(
+      &reader_, &OpenPart, [&](StreamReader* reader) { return reader->Read(limits, out); },
+      [&] { return out->size() >= limits.rows_max || out->bytes() >= limits.bytes_max; });
+}
+
+Result<ReadOutcome> SliceSource::ReadParcel(const ReadLimits& limits, ParcelBuilder* out) {
+  return ReadParts(
+      &parcels_, &OpenParcels,
+      [&](ParcelSource* reader) { return reader->ReadParcel(limits, out); },
+      [&] { return out->bytes() >= limits.bytes_max; });
 }
 
 }  // namespace topicdb

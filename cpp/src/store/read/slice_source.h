@@ -30,13 +30,21 @@ class SliceSource : public MessageSource {
  public:
   explicit SliceSource(std::vector<SlicePart> parts) : parts_(std::move(parts)) {}
   Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) override;
+  Result<ReadOutcome> ReadParcel(const ReadLimits& limits, ParcelBuilder* out) override;
   ReadCounters counters() const override;
 
  private:
+  // Reads from the parts, one after the other, with read(reader). `reader` is an own one of the
+  // part, which open() makes. Ends with the parts, or when is_full() is true at the end of one.
+  template <typename Reader, typename Open, typename Step, typename IsFull>
+  Result<ReadOutcome> ReadParts(std::unique_ptr<Reader>* reader, Open open, Step read,
+                                IsFull is_full);
+
   const std::vector<SlicePart> parts_;
   std::size_t next_part_ = 0;
-  ReadCounters counters_;                 // of the parts before next_part_
-  std::unique_ptr<StreamReader> reader_;  // of the part at next_part_
+  ReadCounters counters_;                  // of the parts before next_part_
+  std::unique_ptr<StreamReader> reader_;   // of the part at next_part_
+  std::unique_ptr<ParcelSource> parcels_;  // the same, for ReadParcel
 };
 
 }  // namespace topicdb

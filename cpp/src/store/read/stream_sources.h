@@ -6,6 +6,7 @@
 #include <queue>
 #include <vector>
 
+#include "layout/parcels.h"
 #include "store/read/stream_plan.h"
 
 namespace topicdb {
@@ -20,6 +21,9 @@ class MessageSource {
   MessageSource& operator=(const MessageSource&) = delete;
   // Works as StreamReader::Read does.
   virtual Result<ReadOutcome> Read(const ReadLimits& limits, Batch* out) = 0;
+  // Works as ParcelSource::ReadParcel does. Unless it is overridden, it makes pages of what Read
+  // gives. The calls of one source are all Read or all ReadParcel.
+  virtual Result<ReadOutcome> ReadParcel(const ReadLimits& limits, ParcelBuilder* out);
   // Returns what it has read so far, if it counts that.
   virtual ReadCounters counters() const { return {}; }
 };

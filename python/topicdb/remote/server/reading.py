@@ -1,15 +1,34 @@
-"""The calls of a server that begin a read of messages which filters match."""
+"""The calls of a server that begin a read of messages which filters match.
+
+Some send messages as they are stored, as parcels, which the core makes (docs/internals/parcels.md).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
+
+from topicdb.cursor.columns import read_columns
+from topicdb.cursor.scan import check_batch_limits
 from topicdb.engine import Engine, ScanCursor
 from topicdb.remote.server.handles import Caller, Limits
+from topicdb.remote.server.memory import Charge
 from topicdb.remote.server.objects import Subscription, Tail, Watch
-from topicdb.remote.wire import PARTIAL, PARTIAL_CALLS
+from topicdb.remote.wire import PARTIAL, PARTIAL_CALLS, arrow_of
 from topicdb.rights import served_methods
+
+_SCAN_BYTES = 2 << 20  # about what an open scan takes beside its batch
+SCAN_PARCELS = "scan_parcels"
+PARCEL_SCHEMA = pa.schema(
+    [
+        pa.field("parcel", pa.binary(), nullable=False),
+        pa.field("messages", pa.uint64(), nullable=False),
+    ]
+)
+"""Each batch has one parcel, and the number of messages in it."""
+_KEYS = ["topic", "timestamp"]
 
 
 class Reads:
@@ -94,3 +113,97 @@ def _method_of(core: Engine, name: str) -> Callable[..., Any]:
 
     found: Callable[..., Any] = getattr(core, name, lacking)
     return found
+
+
+def chunks(
+    scan: ScanCursor,
+    rows_max: int,
+    bytes_max: int,
+    with_serials: bool,
+    columns: list[str],
+    charge: Charge,
+) -> Iterator[pa.RecordBatch]:
+    """Yields these columns of the batches of a scan, each made when there is room for it in memory.
+
+    A batch counts until the next one is asked for: by then the client has it, or nearly.
+    """
+    arrow = None
+    try:
+        charge.take(_SCAN_BYTES)
+        while True:
+            arrow = None
+            charge.settle(_SCAN_BYTES)
+            size = charge.share(bytes_max)
+            batch = scan.next_batch(rows_max, size, with_serials)
+            if batch is None:
+                return
+            arrow = arrow_of(batch)
+            del batch
+            if arrow.schema.names != columns:
+                arrow = arrow.select(columns)
+            charge.settle(_SCAN_BYTES + arrow.nbytes)
+            yield arrow
+    finally:
+        scan.close()
+
+
+class Parcels:
+    """Reads parcels from one engine. A ``Service`` owns it. Thread-safe."""
+
+    def __init__(self, core: Engine, limits: Limits) -> None:
+        self._core = core
+        self._limits = limits
+
+    def versions(self) -> list[int]:
+        """Returns the versions of parcels that clients may ask for; none if the engine has none."""
+        return list(getattr(self._core, "parcels", ()))
+
+    def read(
+        self, caller: Caller, filters: Any, slices: Any, with_values: Any, bytes_max: Any
+    ) -> Iterator[pa.RecordBatch]:
+        """Returns the parcels of slices, each with about ``bytes_max`` bytes.
+
+        A client may have changed its slices, as for ``scan_slices``: a parcel has messages that the
+        filters match, and no others. Raises AccessError, ValueError and what the engine raises.
+        """
+        if not self.versions():
+            raise ValueError(f"{SCAN_PARCELS}: the engine of this server has no parcels")
+        check_batch_limits(1, bytes_max)
+        caller.access.check_read(filters)
+        columns = None if with_values is True else _KEYS
+        scan = read_columns(self._core, "scan_slices", (filters, slices), columns)
+        return _parcels(scan, min(bytes_max, self._limits.batch_bytes_max), caller.charge)
+
+
+def messages_in(arrow: pa.RecordBatch) -> int:
+    """Returns the number of messages in a batch, also if it has a parcel."""
+    if arrow.schema.names != PARCEL_SCHEMA.names:
+        return int(arrow.num_rows)
+    return int(arrow.column("messages")[0].as_py())
+
+
+def _parcels(scan: Any, bytes_max: int, charge: Charge) -> Iterator[pa.RecordBatch]:
+    """Yields parcels, each made when there is room for it; it counts until the next one."""
+    arrow = None
+    try:
+        charge.take(_SCAN_BYTES)
+        while True:
+            arrow = None
+            charge.settle(_SCAN_BYTES)
+            parcel = scan.next_parcel(charge.share(bytes_max))
+            if parcel is None:
+                return
+            arrow = _arrow_of(parcel)
+            del parcel
+            charge.settle(_SCAN_BYTES + arrow.nbytes)
+            yield arrow
+    finally:
+        scan.close()
+
+
+def _arrow_of(parcel: Any) -> pa.RecordBatch:
+    data = pa.py_buffer(parcel)
+    offsets = pa.array([0, data.size], pa.int32()).buffers()[1]
+    column = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, data])
+    counts = pa.array([parcel.messages], pa.uint64())
+    return pa.RecordBatch.from_arrays([column, counts], schema=PARCEL_SCHEMA)

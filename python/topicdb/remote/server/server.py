@@ -23,6 +23,7 @@ from topicdb.remote.server.handles import Limits
 from topicdb.remote.server.memory import SHARE_BYTES_MIN
 from topicdb.remote.server.meter import Meter
 from topicdb.remote.server.objects import Subscription
+from topicdb.remote.server.reading import messages_in
 from topicdb.remote.server.receiving import Receiver
 from topicdb.remote.server.service import WAIT_US_MAX, Service
 from topicdb.remote.server.tokens import Tokens
@@ -200,7 +201,7 @@ class _Flight(flight.FlightServerBase):  # type: ignore[misc]
             call.waits_in(context)
             for arrow in self._service.read(call.caller, method, args):
                 call.check_token()
-                self._meter.sent(arrow.num_rows, arrow.nbytes)
+                self._meter.sent(messages_in(arrow), arrow.nbytes)
                 yield arrow
                 del arrow  # before the next one is made
 

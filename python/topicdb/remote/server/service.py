@@ -27,7 +27,6 @@ from topicdb.follow.subscription import WINDOW_BYTES
 from topicdb.remote.records import arguments_of, plain_result
 from topicdb.remote.server.access import Access
 from topicdb.remote.server.handles import Caller, Clients, Limits
-from topicdb.remote.server.memory import Charge
 from topicdb.remote.server.objects import (
     Hold,
     Holds,
@@ -36,7 +35,7 @@ from topicdb.remote.server.objects import (
     Tail,
     Watch,
 )
-from topicdb.remote.server.reading import Reads
+from topicdb.remote.server.reading import PARCEL_SCHEMA, SCAN_PARCELS, Parcels, Reads, chunks
 from topicdb.remote.server.replays import FAMILIES as REPLAYS
 from topicdb.remote.server.replays import Replays
 from topicdb.remote.server.staging import FAMILY, UPLOAD, Staging
@@ -66,7 +65,6 @@ _NAMED = ("hold", "group", "drop_group", "member")
 _WRITES = ("append", "append_async", "replay.publish")
 _WITH_VALUES = (*_WRITES, UPLOAD, "check_log", "next_of_scan", "subscribe", "tail")  # or iterators
 _ARGUMENTS_OF_SLICES = 5  # filters, slices, rows, bytes and serials: columns may follow the slices
-_SCAN_BYTES = 2 << 20  # about what an open scan takes beside its batch
 _VALUES_OF_READ_MAX = 64 << 20  # of streams, slices and iterators, which travel as bytes
 
 
@@ -80,6 +78,7 @@ class Service:
         self._core: Engine = database._core
         whole, part = Reads(self._core, limits), Reads.of_part(self._core, limits)
         self._plain = {**whole.served(), **part.served()}
+        self._parcels = Parcels(self._core, limits)
         self._snapshots = None if snapshots is None else Path(snapshots)
         self._holds = Holds()
         self._groups: dict[str, Any] = {}
@@ -127,6 +126,7 @@ class Service:
             **whole.scans(),
             **part.scans(),
             "scan_slices": self._scan_slices,
+            SCAN_PARCELS: self._parcels.read,
         }
         self._calls.update(Staging(self._core).calls)
         transactions = TransactionCalls(self._core, database._appends, limits)
@@ -178,7 +178,13 @@ class Service:
         return call(caller, *args)
 
     def read(self, caller: Caller, method: str, args: list[Any]) -> Iterator[pa.RecordBatch]:
-        """Returns the messages of a read; ``args`` ends with rows_max, bytes_max, with_serials."""
+        """Returns the messages of a read; ``args`` ends with rows_max, bytes_max, with_serials.
+
+        Parcels are read with other arguments, see ``Parcels.read``.
+        """
+        if method == SCAN_PARCELS:
+            _check_arguments(self._parcels.read, method, caller, args)
+            return self._parcels.read(caller, *args)
         if len(args) < 3:
             raise ValueError(f"{method}: rows, bytes and serials are missing")
         *own, rows_max, bytes_max, with_serials = args
@@ -188,13 +194,15 @@ class Service:
         _check_arguments(read, method, caller, own)
         names = self.schema_of(method, args).names
         scan = read(caller, *own)
-        return _chunks(scan, rows_max, bytes_max, with_serials, names, caller.charge)
+        return chunks(scan, rows_max, bytes_max, with_serials, names, caller.charge)
 
     def schema_of(self, method: str, args: list[Any]) -> pa.Schema:
         """Returns the columns of what ``read`` gives for these arguments.
 
         Raises ValueError for columns that messages do not have.
         """
+        if method == SCAN_PARCELS:
+            return PARCEL_SCHEMA
         chosen = method == "scan_slices" and len(args) > _ARGUMENTS_OF_SLICES
         with_serials = bool(args) and args[-1] is True
         return columns_schema(args[2] if chosen else None, with_serials=with_serials)
@@ -229,6 +237,7 @@ class Service:
             "token": caller.access.name,
             "quota_bytes": self._core.quota().quota_bytes,
             "missing_shards": sorted(self._core.missing_shards("#")),
+            "parcels": self._parcels.versions(),
         }
 
     def _extent(self, caller: Caller, filters: Any) -> Extent:
@@ -461,35 +470,3 @@ def _check_arguments(
         inspect.signature(call).bind(caller, *args)
     except TypeError as error:
         raise ValueError(f"{method}: {error}") from None
-
-
-def _chunks(
-    scan: ScanCursor,
-    rows_max: int,
-    bytes_max: int,
-    with_serials: bool,
-    columns: list[str],
-    charge: Charge,
-) -> Iterator[pa.RecordBatch]:
-    """Yields these columns of the batches of a scan, each made when there is room for it in memory.
-
-    A batch counts until the next one is asked for: by then the client has it, or nearly.
-    """
-    arrow = None
-    try:
-        charge.take(_SCAN_BYTES)
-        while True:
-            arrow = None
-            charge.settle(_SCAN_BYTES)
-            size = charge.share(bytes_max)
-            batch = scan.next_batch(rows_max, size, with_serials)
-            if batch is None:
-                return
-            arrow = arrow_of(batch)
-            del batch
-            if arrow.schema.names != columns:
-                arrow = arrow.select(columns)
-            charge.settle(_SCAN_BYTES + arrow.nbytes)
-            yield arrow
-    finally:
-        scan.close()

@@ -230,6 +230,12 @@ class ColumnarSlab {
     }
     return keys;
   }
+  // Returns a page of a sealed block, as it is stored.
+  StoredPage Stored(const Block& block, std::uint32_t page) const {
+    const auto stored = BlockReader(Source()).LoadStored(block, page, PageParts::kAll, nullptr);
+    Check(stored.status());
+    return stored.ok() ? *stored : StoredPage();
+  }
   // Change a record of the family `main`, or a page of the family `sealed`.
   void PutRecord(const std::string& key, const std::string& value) {
     ASSERT_TRUE(db_->Put({}, families().main, key, value).ok());

@@ -160,6 +160,14 @@ Result<std::shared_ptr<const Page>> BlockReader::LoadPlaced(const Block& block, 
   return loaded.status().WithContext(NameOf(block.id) + ", page " + std::to_string(page));
 }
 
+Result<StoredPage> BlockReader::LoadStored(const Block& block, std::uint32_t page, PageParts parts,
+                                           const Placement* placement) {
+  TOPICDB_ASSIGN_OR_RETURN(StoredPage stored,
+                           GetStored(block, page, placement, {parts, Caching::kPass}));
+  bytes_read_ += stored.keys.size() + stored.values.size();
+  return stored;
+}
+
 Result<std::shared_ptr<const Page>> BlockReader::LoadPage(const Block& block, std::uint32_t page,
                                                           PageParts parts) {
   TOPICDB_ASSIGN_OR_RETURN(const auto placement, LoadPlacement(block));

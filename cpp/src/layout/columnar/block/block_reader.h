@@ -105,6 +105,10 @@ class BlockReader {
   // several processors.
   Result<std::vector<std::shared_ptr<const Page>>> LoadPages(std::span<const PageRef> wanted,
                                                              PageParts parts = PageParts::kAll);
+  // Returns what is stored of a page, without a look at it. `placement` is that of the block, or
+  // null.
+  Result<StoredPage> LoadStored(const Block& block, std::uint32_t page, PageParts parts,
+                                const Placement* placement);
   // Returns the deleted rows of a block.
   Result<DeletedByPage> LoadDeleted(BlockId block);
   // Returns the stored bytes of all pages that were loaded.

@@ -126,6 +126,9 @@ struct Placement {
   Serial serial;                // of all messages
   std::int64_t time_shift = 0;  // to be added to the times in the pages
   std::vector<Group> groups;    // sorted, each once
+  // If true, pages keep their groups in place of streams: their reader needs no streams, and
+  // `groups` is empty. It is not stored.
+  bool keeps_groups = false;
 
   // Returns the group with this number, or null if the block has no such group.
   const Group* Find(std::uint32_t group) const;

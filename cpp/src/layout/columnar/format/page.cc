@@ -100,9 +100,14 @@ Result<std::shared_ptr<const Page>> Page::Decode(StoredPage stored, PageParts pa
 
 Result<std::shared_ptr<const Page>> Page::Decode(std::string_view bytes,
                                                  std::shared_ptr<const void> owner) {
+  return Decode(bytes, {}, std::move(owner), PageParts::kAll, nullptr);
+}
+
+Result<std::shared_ptr<const Page>> Page::Decode(std::string_view keys, std::string_view values,
+                                                 std::shared_ptr<const void> owner, PageParts parts,
+                                                 const Placement* placement) {
   const std::shared_ptr<Page> page(new Page);
-  TOPICDB_RETURN_IF_ERROR(
-      page->DecodeRecords(bytes, {}, std::move(owner), PageParts::kAll, nullptr));
+  TOPICDB_RETURN_IF_ERROR(page->DecodeRecords(keys, values, std::move(owner), parts, placement));
   return std::shared_ptr<const Page>(page);
 }
 

@@ -433,7 +433,7 @@ Status PackedDecoder::Place(const Placement& placement, Page* page) {
     return std::span<Number>(const_cast<Number*>(column.data()), column.size());
   };
   const std::span<std::uint32_t> streams = writable(page->streams_);
-  for (std::uint32_t topic = 0; topic < page->topics(); ++topic) {
+  for (std::uint32_t topic = 0; topic < page->topics() && !placement.keeps_groups; ++topic) {
     streams[topic] = placement.StreamOf(streams[topic], page->topic(topic)).value();
     if (streams[topic] == 0) return PageFault("its topics are not those of its block");
   }

@@ -103,6 +103,16 @@ final class Native {
    */
   static native long lend(int rows, long[] addresses, int wanted, long[] found);
 
+  /**
+   * Returns a handle like that of {@link #newScan} that unpacks parcels, and has none yet.
+   *
+   * @param wanted as for {@link #newScan}
+   */
+  static native long newParcels(int wanted);
+
+  /** Begins a parcel, whose memory stays until the next one, for a handle of {@link #newParcels}. */
+  static native void beginParcel(long scan, long address, long size);
+
   /** Returns what a scan has read so far: the numbers of {@link ReadCounts}, in their order. */
   static native long[] counters(long scan);
 

@@ -21,6 +21,9 @@ final class Connection implements AutoCloseable {
   /** The version of the protocol: that of topicdb.remote.wire. */
   private static final long PROTOCOL = 4;
 
+  /** The version of parcels that the core unpacks. */
+  private static final Long PARCELS = 1L;
+
   private static final long CONNECT_TIMEOUT_SECONDS = 20;
   private static final String TRANSPORT = "io.topicdb.spark.grpc.GrpcCalls";
   private static final int ACTION_TYPE = 1;
@@ -97,6 +100,11 @@ final class Connection implements AutoCloseable {
   /** Returns what the server said of itself at the beginning. */
   Map<?, ?> hello() {
     return hello;
+  }
+
+  /** Returns whether the server can send messages as it stores them, in a form known here. */
+  boolean sendsParcels() {
+    return hello.get("parcels") instanceof List<?> versions && versions.contains(PARCELS);
   }
 
   /** Returns the result of a call. Throws TopicDbException. */

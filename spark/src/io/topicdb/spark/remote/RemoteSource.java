@@ -165,7 +165,9 @@ public final class RemoteSource implements LogSource {
 
   @Override
   public MessageScan scan(List<String> filters, List<Slice> slices, int wanted) {
-    return new RemoteScan(connection, filters, slices, wanted);
+    return connection.sendsParcels()
+        ? new RemoteParcels(connection, filters, slices, wanted)
+        : new RemoteScan(connection, filters, slices, wanted);
   }
 
   @Override
