@@ -299,6 +299,17 @@ TEST_P(SummaryOfBlocksTest, ReadsOnlyPagesThatTheDirectoryDoesNotCount) {
   EXPECT_LT(3 * by_level, by_topic) << "the last page of each block, and the fresh block";
 }
 
+TEST_P(SummaryOfBlocksTest, CountsMoreSpansThanItKeepsAtHand) {
+  std::vector<std::pair<std::string, std::int64_t>> messages;
+  for (int i = 0; i < 40'000; ++i) {
+    messages.emplace_back("a/" + std::to_string(i % 2), (i / 2 % 10'000) * 7 + i % 3 * 70'000);
+  }
+  Append(messages);
+  Seal();
+  ExpectRight({"#"}, {}, Grouped(0, 7));
+  ExpectRight({"a/1"}, {5'000, 150'000}, Grouped(0, 7));
+}
+
 TEST_P(SummaryOfBlocksTest, NamesTheSlabOfADamagedBlock) {
   Append({{"b/1", 1}});
   DamageFirstBlock(&shard_, shard_.Current());

@@ -46,6 +46,23 @@ void BlockSummary::AddPage(const Page& page, const DeletedRows* deleted) {
   }
 }
 
+MessageGroups::Count& BlockSummary::CountOf(std::string_view topic, const MessageGroups::Span& span,
+                                            std::int64_t time) {
+  if (groups_->by_topic()) return groups_->CountOf(topic, time);
+  if (recent_.empty()) recent_.resize(std::size_t{1} << kRecentBits);
+  constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // the golden ratio, as for hashes
+  Recent& recent = recent_[(static_cast<std::uint64_t>(span.first) * kSpread) >> kRecentShift];
+  if (recent.count == nullptr || recent.span_first != span.first) {
+    recent = {span.first, &groups_->CountOf({}, time)};
+  }
+  return *recent.count;
+}
+
+PageParts BlockSummary::PartsOf(const Extent& block) const {
+  const bool by_times = query_.rows().CoversSerials(block) && !query_.rows().MayMask(block);
+  return by_times ? PageParts::kTimes : PageParts::kKeys;
+}
+
 void BlockSummary::AddRuns(const Page& page) {
   const std::vector<bool> wanted = query_.TopicsOf(page);
   for (std::uint32_t row = 0; row < page.rows();) {
@@ -63,7 +80,7 @@ void BlockSummary::AddRuns(const Page& page) {
       first_time = std::min(first_time, page.time(row));
       last_time = std::max(last_time, page.time(row));
     }
-    groups_->CountOf(page.topic(topic), first_time).Add(row - begin, first_time, last_time);
+    CountOf(page.topic(topic), span, first_time).Add(row - begin, first_time, last_time);
     counters_.rows_matched += row - begin;
   }
 }
@@ -138,7 +155,7 @@ Status BlockSummary::AddBlock(const Block& block, const InterruptCheck& interrup
          bytes += block.BytesOfPage(PageParts::kKeys)) {
       wanted.push_back({&block, to_read[next++]});
     }
-    TOPICDB_ASSIGN_OR_RETURN(const auto pages, reader_.LoadPages(wanted, PageParts::kKeys));
+    TOPICDB_ASSIGN_OR_RETURN(const auto pages, reader_.LoadPages(wanted, PartsOf(extent)));
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       const auto found = deleted.find(wanted[i].page);
       AddPage(*pages[i], found == deleted.end() ? nullptr : &found->second);

@@ -1,7 +1,9 @@
 // Counts the messages of blocks in groups, and reads as few pages as possible.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "layout/columnar/block/block_reader.h"
@@ -38,6 +40,14 @@ class BlockSummary {
   bool IsOneGroup(const Extent& extent) const;
   // Adds the wanted rows of a page. `deleted` is null if the page has no deleted rows.
   void AddPage(const Page& page, const DeletedRows* deleted);
+  // Returns which parts of the pages of a block are needed: times, unless commits or masks may
+  // decide about some rows.
+  PageParts PartsOf(const Extent& block) const;
+  // Returns the count of the group of a topic and a timestamp, which lies in `span`. Without
+  // topics, it looks first among those that were asked for lately: rows that follow each other in a
+  // page are mostly in different spans.
+  MessageGroups::Count& CountOf(std::string_view topic, const MessageGroups::Span& span,
+                                std::int64_t time);
   // Adds all rows of the wanted topics, run by run.
   void AddRuns(const Page& page);
   // Adds rows one by one. `masked` says whether a mask may hide some.
@@ -47,6 +57,15 @@ class BlockSummary {
   MessageGroups* const groups_;
   BlockReader reader_;
   ReadCounters counters_;
+
+  // The count of a span, in a place that its first timestamp decides. Later ones take over a place.
+  struct Recent {
+    std::int64_t span_first = 0;
+    MessageGroups::Count* count = nullptr;  // null: the place is free
+  };
+  static constexpr int kRecentBits = 14;
+  static constexpr int kRecentShift = 64 - kRecentBits;
+  std::vector<Recent> recent_;  // empty until it is needed
 };
 
 }  // namespace topicdb::columnar
