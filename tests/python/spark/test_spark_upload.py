@@ -101,7 +101,7 @@ def test_an_upload_is_only_read(spark: SparkSession, place: str) -> None:
     frame = load(spark, place)
     with pytest.raises(PySparkException, match=r"option path='file:.*': an upload is only read"):
         frame.write.format("topicdb").mode("append").save(place)
-    with pytest.raises(PySparkException, match="expected a directory; format"):
+    with pytest.raises(PySparkException, match="expected a directory; only the JAR"):
         spark.read.format(PYTHON).load(place).count()
 
 
