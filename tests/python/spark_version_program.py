@@ -2,7 +2,7 @@
 
 ``spark_version_program.py classic|connect DIRECTORY`` uses only what Spark 3.5 has. It compares
 every answer with what it stored, and ends at the first that is not the same. Its last line names
-the version. Spark Connect gets the JAR while it runs, as an artifact of the session.
+the version. The session gets the JAR while it runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from spark_settings import PATIENCE, be_patient
 
 import topicdb
 import topicdb.spark
-from topicdb.spark import connector
 from topicdb.uploads import upload
 
 NAME = "topicdb"
@@ -40,10 +39,7 @@ def session(kind: str, root: Path) -> SparkSession:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     be_patient()
     builder = SparkSession.builder
-    if kind == "classic":
-        builder = builder.master("local[2]").config("spark.jars", topicdb.spark.jar())
-    else:
-        builder = builder.remote("local[2]")
+    builder = builder.master("local[2]") if kind == "classic" else builder.remote("local[2]")
     spark = (
         builder.config("spark.ui.enabled", "false")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -60,8 +56,7 @@ def session(kind: str, root: Path) -> SparkSession:
     )
     if kind == "classic":
         spark.sparkContext.setLogLevel("OFF")
-    else:
-        connector.add(spark)
+    topicdb.spark.register(spark)
     return spark
 
 

@@ -220,6 +220,22 @@ def test_columns_of_sealed_blocks_come_alone(spark: SparkSession, path: str) -> 
 
 
 @pytest.mark.usefixtures("native")
+def test_metrics_are_shown_though_the_session_has_added_the_jar(
+    spark: SparkSession, full: str
+) -> None:
+    """Spark makes metrics anew with a class loader that does not know such a JAR by itself."""
+    assert len(load(spark, full).collect()) == 60_000
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    store = spark._jsparkSession.sharedState().statusStore()
+    last = store.executionsList().last()
+    metrics = [last.metrics().apply(i) for i in range(last.metrics().size())]
+    ids = {metric.name(): metric.accumulatorId() for metric in metrics}
+    values = store.executionMetrics(last.executionId())
+    assert values.apply(ids["messages read"]) == "60000"
+    assert 0 < int(values.apply(ids["bytes of the largest batch"])) <= 8 << 20
+    assert int(values.apply(ids["pages read"])) > 0
+
+
 def test_rows_that_are_kept_outlive_their_batch(spark: SparkSession, full: str) -> None:
     frame = load(spark, full)
     wanted = sorted((f"m/h{i % 70}/cpu", i, b"%d" % i) for i in range(60_000))

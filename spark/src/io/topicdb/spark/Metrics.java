@@ -21,7 +21,9 @@ public final class Metrics {
 
   private Metrics() {}
 
+  /** Returns all of them, and makes sure that Spark can make them anew. */
   static CustomMetric[] all() {
+    MetricListener.teach(Messages.class);
     return new CustomMetric[] {
       new Messages(),
       new Bytes(),
