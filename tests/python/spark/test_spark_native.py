@@ -199,8 +199,8 @@ def test_metrics_count_what_was_read(spark: SparkSession, full: str) -> None:
 def test_columns_of_sealed_blocks_come_alone(spark: SparkSession, path: str) -> None:
     with topicdb.open(path, seal_bytes=200_000) as db:
         for turn in range(3):
-            rows = range(turn * 10_000, turn * 10_000 + 10_000)
-            db.append([(f"m/{i % 50}", i, b"%0200d" % i) for i in rows])
+            numbers = range(turn * 10_000, turn * 10_000 + 10_000)
+            db.append([(f"m/{i % 50}", i, b"%0200d" % i) for i in numbers])
         wait_for_sealing(db)
         db.append([("m/late", 7, b"late")])
         db.delete("m/3", start=0, end=5_000)
