@@ -123,28 +123,16 @@ def chunks(
     columns: list[str],
     charge: Charge,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields these columns of the batches of a scan, each made when there is room for it in memory.
+    """Yields these columns of the batches of a scan, each read when there is room for it."""
 
-    A batch counts until the next one is asked for: by then the client has it, or nearly.
-    """
-    arrow = None
-    try:
-        charge.take(_SCAN_BYTES)
-        while True:
-            arrow = None
-            charge.settle(_SCAN_BYTES)
-            size = charge.share(bytes_max)
-            batch = scan.next_batch(rows_max, size, with_serials)
-            if batch is None:
-                return
-            arrow = arrow_of(batch)
-            del batch
-            if arrow.schema.names != columns:
-                arrow = arrow.select(columns)
-            charge.settle(_SCAN_BYTES + arrow.nbytes)
-            yield arrow
-    finally:
-        scan.close()
+    def read(size: int) -> pa.RecordBatch | None:
+        batch = scan.next_batch(rows_max, size, with_serials)
+        if batch is None:
+            return None
+        arrow = arrow_of(batch)
+        return arrow if arrow.schema.names == columns else arrow.select(columns)
+
+    return _charged(scan, read, bytes_max, charge)
 
 
 class Parcels:
@@ -183,18 +171,35 @@ def messages_in(arrow: pa.RecordBatch) -> int:
 
 
 def _parcels(scan: Any, bytes_max: int, charge: Charge) -> Iterator[pa.RecordBatch]:
-    """Yields parcels, each made when there is room for it; it counts until the next one."""
+    """Yields parcels, each read when there is room for it."""
+
+    def read(size: int) -> pa.RecordBatch | None:
+        parcel = scan.next_parcel(size)
+        return None if parcel is None else _arrow_of(parcel)
+
+    return _charged(scan, read, bytes_max, charge)
+
+
+def _charged(
+    scan: ScanCursor,
+    read: Callable[[int], pa.RecordBatch | None],
+    bytes_max: int,
+    charge: Charge,
+) -> Iterator[pa.RecordBatch]:
+    """Yields what ``read(size)`` returns until it returns None, and closes the scan at the end.
+
+    Each batch is read when there is room for it. It counts until the next one is asked for: by then
+    the client has it, or nearly.
+    """
     arrow = None
     try:
         charge.take(_SCAN_BYTES)
         while True:
             arrow = None
             charge.settle(_SCAN_BYTES)
-            parcel = scan.next_parcel(charge.share(bytes_max))
-            if parcel is None:
+            arrow = read(charge.share(bytes_max))
+            if arrow is None:
                 return
-            arrow = _arrow_of(parcel)
-            del parcel
             charge.settle(_SCAN_BYTES + arrow.nbytes)
             yield arrow
     finally:
