@@ -3,7 +3,9 @@ package io.topicdb.spark.core;
 import io.topicdb.spark.types.ReadCounts;
 import java.util.Arrays;
 
-/** A scan of the core. {@link Database#scan} and {@link Database#tail} make it. */
+/**
+ * A scan of the core. {@link Database#scan}, {@link Database#tail} and {@link ParcelScan} make it.
+ */
 final class SliceScan implements MessageScan {
   private final int wanted;
   private long scan;
@@ -46,6 +48,12 @@ final class SliceScan implements MessageScan {
     if (closing != 0) {
       Native.endScan(closing);
     }
+  }
+
+  /** Begins a parcel, if this is a scan of {@link Native#newParcels}. */
+  synchronized void beginParcel(long address, long size) {
+    takeBack();
+    Native.beginParcel(scan, address, size);
   }
 
   private void takeBack() {

@@ -4,8 +4,11 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.Function;
+import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.types.StructType;
 
 /** The functions that the catalog has, by their names. */
 public final class Functions {
@@ -18,7 +21,7 @@ public final class Functions {
     add(
         new TopicLevel(),
         "topic_level(topic, n): level number n of a topic, from 1, or from -1 at the end");
-    add(new TimeBucket(), TimeBucket.DESCRIPTION);
+    add(new TimeBucket(), TimeBucket::bind, TimeBucket.DESCRIPTION);
   }
 
   private Functions() {}
@@ -33,6 +36,11 @@ public final class Functions {
   }
 
   private static void add(ScalarFunction<?> function, String description) {
-    BY_NAME.put(function.name(), new TwoArguments(function, description));
+    add(function, arguments -> function, description);
+  }
+
+  private static void add(
+      ScalarFunction<?> function, Function<StructType, BoundFunction> bind, String description) {
+    BY_NAME.put(function.name(), new TwoArguments(function, bind, description));
   }
 }

@@ -1,5 +1,6 @@
 package io.topicdb.spark.functions;
 
+import java.util.function.Function;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
@@ -8,9 +9,13 @@ import org.apache.spark.sql.types.StructType;
 /**
  * A function of two arguments before Spark knows what they are. Immutable.
  *
+ * @param function the function for the usual types
+ * @param bind returns the function for the types of given arguments
  * @param description begins with the call, as one writes it
  */
-record TwoArguments(ScalarFunction<?> function, String description) implements UnboundFunction {
+record TwoArguments(
+    ScalarFunction<?> function, Function<StructType, BoundFunction> bind, String description)
+    implements UnboundFunction {
   private static final long serialVersionUID = 1;
 
   @Override
@@ -25,6 +30,6 @@ record TwoArguments(ScalarFunction<?> function, String description) implements U
       throw new UnsupportedOperationException(
           "two arguments are needed, got " + arguments.size() + ": " + description);
     }
-    return function instanceof TimeBucket ? TimeBucket.bind(arguments) : function;
+    return bind.apply(arguments);
   }
 }

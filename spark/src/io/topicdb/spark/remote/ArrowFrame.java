@@ -7,8 +7,8 @@ import java.nio.ByteOrder;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * A record batch of messages in memory outside the heap, as Arrow Flight sends it. A {@link
- * RemoteScan} owns one, and fills it again and again. Not thread-safe.
+ * A record batch in memory outside the heap, as Arrow Flight sends it. A {@link RemoteScan} or
+ * {@link RemoteParcels} owns one, and fills it again and again. Not thread-safe.
  *
  * <p>Sources of the format: arrow.apache.org/docs/format/Columnar.html (encapsulated messages),
  * Message.fbs and Flight.proto of Apache Arrow.
@@ -32,12 +32,30 @@ final class ArrowFrame implements AutoCloseable {
   private long[] buffers;
 
   /**
+   * Reads the next record batch, and returns whether there is one.
+   *
+   * @throws IOException if a message is malformed
+   */
+  boolean readNext(Calls.Frames frames) throws IOException {
+    while (true) {
+      try (InputStream message = frames.next()) {
+        if (message == null) {
+          return false;
+        }
+        if (read(message)) {
+          return true;
+        }
+      }
+    }
+  }
+
+  /**
    * Reads a message FlightData.
    *
    * @return whether it is a record batch
    * @throws IOException if it is malformed
    */
-  boolean read(InputStream message) throws IOException {
+  private boolean read(InputStream message) throws IOException {
     header = new byte[0];
     body.fill(InputStream.nullInputStream(), 0);
     Protobuf.read(message, this::take);

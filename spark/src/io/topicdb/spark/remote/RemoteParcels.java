@@ -6,7 +6,6 @@ import io.topicdb.spark.core.ParcelScan;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.core.TopicDbException;
 import java.io.IOException;
-import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.unsafe.Platform;
@@ -63,17 +62,11 @@ final class RemoteParcels implements MessageScan {
     if (frames == null) {
       frames = connection.read(arguments(bytesMax));
     }
-    while (true) {
-      try (InputStream message = frames.next()) {
-        if (message == null) {
-          return false;
-        }
-        if (frame.read(message)) {
-          show();
-          return true;
-        }
-      }
+    if (!frame.readNext(frames)) {
+      return false;
     }
+    show();
+    return true;
   }
 
   private void show() throws IOException {

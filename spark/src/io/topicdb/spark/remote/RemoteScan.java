@@ -6,7 +6,6 @@ import io.topicdb.spark.core.MessageScan;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.core.TopicDbException;
 import java.io.IOException;
-import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.unsafe.Platform;
@@ -59,27 +58,13 @@ final class RemoteScan implements MessageScan {
           if (frames == null) {
             frames = connection.read(arguments(rowsMax, bytesMax));
           }
-          while (read()) {
+          while (frame.readNext(frames)) {
             if (frame.rows() > 0) {
               return shown();
             }
           }
           return null;
         });
-  }
-
-  /** Reads the next batch, and returns whether there is one. */
-  private boolean read() throws IOException {
-    while (true) {
-      try (InputStream message = frames.next()) {
-        if (message == null) {
-          return false;
-        }
-        if (frame.read(message)) {
-          return true;
-        }
-      }
-    }
   }
 
   /** The first call decides how large the batches of the whole scan are. */

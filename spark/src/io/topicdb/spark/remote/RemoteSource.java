@@ -21,8 +21,6 @@ import java.util.function.Consumer;
 
 /** A database at a server. */
 public final class RemoteSource implements LogSource {
-  private static final String UNAVAILABLE = TopicDbException.UNAVAILABLE;
-
   private final Connection connection;
 
   /** What the check of a task has found, until the read has taken it; null otherwise. */
@@ -71,7 +69,7 @@ public final class RemoteSource implements LogSource {
         if (source != null) {
           source.close();
         }
-        if (error.name().equals(UNAVAILABLE)) {
+        if (error.name().equals(TopicDbException.UNAVAILABLE)) {
           reasons.add(error.text());
         } else if (error.name().equals("StorageError")) {
           behind = error; // like one that does not answer
@@ -84,7 +82,8 @@ public final class RemoteSource implements LogSource {
       throw behind;
     }
     throw new TopicDbException(
-        UNAVAILABLE, "no server of " + servers + " answers: " + String.join("; ", reasons));
+        TopicDbException.UNAVAILABLE,
+        "no server of " + servers + " answers: " + String.join("; ", reasons));
   }
 
   private void check(String database, List<String> filters, int shard, long until) {

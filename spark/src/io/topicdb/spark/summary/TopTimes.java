@@ -55,8 +55,11 @@ public final class TopTimes {
 
   private Selection find() {
     long estimate = slices(selection).stream().mapToLong(Slice::messages).sum();
+    if (estimate <= top.messages()) {
+      return selection;
+    }
     Groups all = count(new Selection(null, selection.start(), selection.end()));
-    if (all.size() == 0 || estimate <= top.messages()) {
+    if (all.size() == 0) {
       return selection;
     }
     long first = all.firstTime(0);
