@@ -47,6 +47,17 @@ class ParcelBuilder {
   std::uint32_t pages_ = 0;
 };
 
+// Adds the messages that reader->Read(limits, batch) gives as a page of their own, and returns what
+// it returns.
+template <typename Reader>
+Result<ReadOutcome> ReadAsPage(Reader* reader, const ReadLimits& limits, bool with_values,
+                               ParcelBuilder* out) {
+  Batch rows(/*keeps_serials=*/true);
+  TOPICDB_ASSIGN_OR_RETURN(const ReadOutcome outcome, reader->Read(limits, &rows));
+  TOPICDB_RETURN_IF_ERROR(out->AddRows(rows, with_values));
+  return outcome;
+}
+
 // Makes one pass over the messages of requests, in no order, for parcels. The caller owns it, and
 // must destroy it before the shard closes. Not thread-safe.
 class ParcelSource {

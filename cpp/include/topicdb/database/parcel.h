@@ -49,9 +49,6 @@ class ParcelReader {
  private:
   // Decodes the next page to page_. REQUIRES: there is one
   Status NextPage();
-  // Appends the row at row_, unless the batch has no room for it: then returns false.
-  // REQUIRES: page_ has it
-  bool AppendRow(const PageLimits& limits, Batch* out) const;
 
   const bool with_values_;
   std::string_view rest_;         // of the parcel

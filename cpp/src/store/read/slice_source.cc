@@ -40,10 +40,7 @@ class BatchParcels : public ParcelSource {
       : reader_(std::move(reader)), with_values_(with_values) {}
 
   Result<ReadOutcome> ReadParcel(const ReadLimits& limits, ParcelBuilder* out) override {
-    Batch rows(/*keeps_serials=*/true);
-    TOPICDB_ASSIGN_OR_RETURN(const ReadOutcome outcome, reader_->Read(limits, &rows));
-    TOPICDB_RETURN_IF_ERROR(out->AddRows(rows, with_values_));
-    return outcome;
+    return ReadAsPage(reader_.get(), limits, with_values_, out);
   }
   ReadCounters counters() const override { return reader_->counters(); }
 

@@ -18,10 +18,7 @@ constexpr std::size_t kReaderBytesMin = std::size_t{12} << 20;
 }  // namespace
 
 Result<ReadOutcome> MessageSource::ReadParcel(const ReadLimits& limits, ParcelBuilder* out) {
-  Batch rows(/*keeps_serials=*/true);
-  TOPICDB_ASSIGN_OR_RETURN(const ReadOutcome outcome, Read(limits, &rows));
-  TOPICDB_RETURN_IF_ERROR(out->AddRows(rows, /*with_values=*/true));
-  return outcome;
+  return ReadAsPage(this, limits, /*with_values=*/true, out);
 }
 
 std::unique_ptr<StreamReader> OpenInOrder(const StreamTarget& target, const TimeRange& range) {

@@ -87,7 +87,8 @@ class Page {
   // needs the bytes. REQUIRES: the bytes begin at a multiple of 8
   static Result<std::shared_ptr<const Page>> Decode(std::string_view bytes,
                                                     std::shared_ptr<const void> owner);
-  // As the first one, but the records of the page are in the memory of `owner`.
+  // As the first one, but the records of the page are in the memory of `owner`, or, if it is null,
+  // in memory that outlives the page.
   // REQUIRES: the record of keys begins at a multiple of 8
   static Result<std::shared_ptr<const Page>> Decode(std::string_view keys, std::string_view values,
                                                     std::shared_ptr<const void> owner,

@@ -5,6 +5,7 @@
 #include "base/bytes/crc32.h"
 #include "layout/columnar/format/block_format.h"
 #include "layout/columnar/format/page.h"
+#include "layout/columnar/format/page_rows.h"
 #include "layout/columnar/format/parcel.h"
 #include "topicdb/database/parcel.h"
 
@@ -78,31 +79,17 @@ Status ParcelReader::NextPage() {
   }
   --pages_left_;
   if (pages_left_ == 0 && !rest_.empty()) return ParcelFault("something follows its last page");
-  // The caller keeps the bytes.
-  const auto nobody = std::make_shared<const char>();
-  TOPICDB_ASSIGN_OR_RETURN(page_, columnar::Page::Decode(keys, values, nobody,
-                                                         with_values_ ? columnar::PageParts::kAll
-                                                                      : columnar::PageParts::kKeys,
+  const auto parts = with_values_ ? columnar::PageParts::kAll : columnar::PageParts::kKeys;
+  TOPICDB_ASSIGN_OR_RETURN(page_, columnar::Page::Decode(keys, values, /*owner=*/nullptr, parts,
                                                          is_staged ? &placement : nullptr));
   row_ = 0;
   return Status::Ok();
 }
 
-bool ParcelReader::AppendRow(const PageLimits& limits, Batch* out) const {
-  const MessageView message{page_->topic(page_->topic_of(row_)), page_->time(row_),
-                            page_->value(row_)};
-  const std::size_t bytes =
-      out->bytes() + message.topic.size() + message.value.size() + Batch::kRowBytes;
-  const bool has_room =
-      out->empty() || (out->size() < limits.rows_max && bytes <= limits.bytes_max &&
-                       out->Fits(message.topic.size(), message.value.size()));
-  if (has_room) out->Append(message, out->keeps_serials() ? page_->serial(row_) : kNoSerial);
-  return has_room;
-}
-
 Result<std::shared_ptr<const Batch>> ParcelReader::Next(const PageLimits& limits) {
   TOPICDB_RETURN_IF_ERROR(failure_);
   const auto batch = std::make_shared<Batch>(limits.with_serials);
+  columnar::RowCopier copier({limits.rows_max, limits.bytes_max, /*examined_max=*/0}, batch.get());
   while (page_ != nullptr || pages_left_ > 0) {
     if (page_ == nullptr) {
       failure_ = NextPage();
@@ -110,13 +97,10 @@ Result<std::shared_ptr<const Batch>> ParcelReader::Next(const PageLimits& limits
     }
     if (batch->empty()) {
       const std::size_t rows = std::min(limits.rows_max, kReservedRowsMax);
-      const auto share = [&](std::size_t bytes) {
-        return std::min(bytes / page_->rows() * rows * 9 / 8, limits.bytes_max);
-      };
-      batch->Reserve(rows, share(page_->topic_bytes()), share(page_->values().size()));
+      columnar::ReserveLike(*page_, rows, limits.bytes_max, batch.get());
     }
     for (; row_ < page_->rows(); ++row_) {
-      if (!AppendRow(limits, batch.get())) return std::shared_ptr<const Batch>(batch);
+      if (!copier.Append(*page_, row_)) return std::shared_ptr<const Batch>(batch);
     }
     page_.reset();
   }

@@ -54,11 +54,7 @@ bool LastFinder::HasNewerTopic(const Block& block) const {
 
 Status LastFinder::List() {
   listed_ = true;
-  TOPICDB_RETURN_IF_ERROR(query_.ForEachBlock(reader_, [&](Block block) {
-    block.entry.streams = {};
-    blocks_.push_back(std::move(block));
-    return Status::Ok();
-  }));
+  TOPICDB_ASSIGN_OR_RETURN(blocks_, query_.ListBlocks(reader_));
   counters_.blocks = blocks_.size();
   std::sort(blocks_.begin(), blocks_.end(), [&](const Block& a, const Block& b) {
     return NewestOf(a.entry.extent) > NewestOf(b.entry.extent);

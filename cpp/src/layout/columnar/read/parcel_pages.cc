@@ -8,13 +8,6 @@
 
 namespace topicdb::columnar {
 
-namespace {
-
-// The owner of bytes that live longer than the page that is decoded from them.
-std::shared_ptr<const void> Nobody() { return std::make_shared<const char>(); }
-
-}  // namespace
-
 ParcelPages::ParcelPages(const RocksSource& source, const std::vector<ReadRequest>& any_of)
     : query_(any_of), parts_(PartsOf(any_of.front())), reader_(source) {}
 
@@ -26,12 +19,8 @@ ReadCounters ParcelPages::counters() const {
 
 Status ParcelPages::List() {
   listed_ = true;
-  return query_.ForEachBlock(reader_, [&](Block block) {
-    ++counters_.blocks;
-    block.entry.streams = {};
-    blocks_.push_back(std::move(block));
-    return Status::Ok();
-  });
+  TOPICDB_ASSIGN_OR_RETURN(blocks_, query_.ListBlocks(reader_, &counters_));
+  return Status::Ok();
 }
 
 Status ParcelPages::OpenBlock(const Block& block) {
@@ -39,7 +28,7 @@ Status ParcelPages::OpenBlock(const Block& block) {
   pages_.clear();
   TOPICDB_ASSIGN_OR_RETURN(const BlockQuery::Pages found, query_.PagesOf(block, &reader_));
   TOPICDB_ASSIGN_OR_RETURN(deleted_, reader_.LoadDeleted(block.id));
-  counters_.pages += found.numbers.size();
+  found.AddTo(&counters_);
   const bool may_be_whole = query_.wants_every_topic() && !query_.rows().has_masks();
   for (const std::uint32_t number : found.numbers) {
     const bool has_entry = block.is_paged();
@@ -63,8 +52,8 @@ Result<bool> ParcelPages::NextPage() {
 Result<std::vector<std::uint32_t>> ParcelPages::WantedRows(const StoredPage& stored,
                                                            const Placement* placement) const {
   const Candidate& candidate = pages_[page_];
-  TOPICDB_ASSIGN_OR_RETURN(const auto page,
-                           Page::Decode(stored.keys, {}, Nobody(), PageParts::kKeys, placement));
+  TOPICDB_ASSIGN_OR_RETURN(const auto page, Page::Decode(stored.keys, {}, /*owner=*/nullptr,
+                                                         PageParts::kKeys, placement));
   const std::vector<bool> topics = query_.TopicsOf(*page);
   static const DeletedRows kNone;
   const auto found = deleted_.find(candidate.number);
@@ -82,8 +71,8 @@ Result<std::vector<std::uint32_t>> ParcelPages::WantedRows(const StoredPage& sto
 Status ParcelPages::AddRowsOf(const StoredPage& stored, const Placement* placement,
                               const std::vector<std::uint32_t>& rows, ParcelBuilder* out) const {
   if (rows.empty()) return Status::Ok();
-  TOPICDB_ASSIGN_OR_RETURN(const auto page,
-                           Page::Decode(stored.keys, stored.values, Nobody(), parts_, placement));
+  TOPICDB_ASSIGN_OR_RETURN(const auto page, Page::Decode(stored.keys, stored.values,
+                                                         /*owner=*/nullptr, parts_, placement));
   std::vector<PackedRow> packed;
   packed.reserve(rows.size());
   for (const std::uint32_t row : rows) {

@@ -22,21 +22,15 @@ ReadCounters UnorderedReader::counters() const {
 
 Status UnorderedReader::List() {
   listed_ = true;
-  const auto keep = [&](Block block) {
-    block.entry.streams = {};
-    blocks_.push_back(std::move(block));
-    return Status::Ok();
-  };
-  return query_.ForEachBlock(reader_, keep, &counters_);
+  TOPICDB_ASSIGN_OR_RETURN(blocks_, query_.ListBlocks(reader_, &counters_));
+  return Status::Ok();
 }
 
 Status UnorderedReader::OpenBlock(const Block& block) {
   next_page_ = 0;
   TOPICDB_ASSIGN_OR_RETURN(BlockQuery::Pages pages, query_.PagesOf(block, &reader_));
+  pages.AddTo(&counters_);
   pages_ = std::move(pages.numbers);
-  counters_.pages += pages_.size() + pages.skipped_by_time + pages.skipped_by_topic;
-  counters_.pages_skipped_by_time += pages.skipped_by_time;
-  counters_.pages_skipped_by_topic += pages.skipped_by_topic;
   TOPICDB_ASSIGN_OR_RETURN(deleted_, reader_.LoadDeleted(block.id));
   return Status::Ok();
 }

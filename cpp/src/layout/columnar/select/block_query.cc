@@ -1,6 +1,7 @@
 #include "layout/columnar/select/block_query.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace topicdb::columnar {
 
@@ -27,6 +28,24 @@ Result<bool> BlockQuery::MayHold(const BlockReader& reader, const Block& block) 
     if (selector.MayHoldWords(words)) return true;
   }
   return false;
+}
+
+Result<std::vector<Block>> BlockQuery::ListBlocks(const BlockReader& reader,
+                                                  ReadCounters* counters) const {
+  std::vector<Block> blocks;
+  const auto keep = [&](Block block) {
+    block.entry.streams = {};
+    blocks.push_back(std::move(block));
+    return Status::Ok();
+  };
+  TOPICDB_RETURN_IF_ERROR(ForEachBlock(reader, keep, counters));
+  return blocks;
+}
+
+void BlockQuery::Pages::AddTo(ReadCounters* counters) const {
+  counters->pages += numbers.size() + skipped_by_time + skipped_by_topic;
+  counters->pages_skipped_by_time += skipped_by_time;
+  counters->pages_skipped_by_topic += skipped_by_topic;
 }
 
 Result<BlockQuery::Pages> BlockQuery::PagesOf(const Block& block, BlockReader* reader) const {

@@ -33,12 +33,19 @@ class BlockQuery {
     Directory directory;     // of all pages of the block; empty if the block is not paged
     std::uint64_t skipped_by_time = 0;  // pages that are not among them
     std::uint64_t skipped_by_topic = 0;
+
+    // Counts all pages of the block.
+    void AddTo(ReadCounters* counters) const;
   };
   // Returns the pages of a block that may hold wanted rows. Returns kCorruption if a record of the
   // block is damaged.
   Result<Pages> PagesOf(const Block& block, BlockReader* reader) const;
   // Returns for each topic of the page whether it is wanted.
   std::vector<bool> TopicsOf(const Page& page) const;
+  // Returns the blocks that may hold wanted rows, without their streams. Fails and counts as
+  // ForEachBlock does.
+  Result<std::vector<Block>> ListBlocks(const BlockReader& reader,
+                                        ReadCounters* counters = nullptr) const;
   // Calls visit(block) for each block that may hold wanted rows, until visit returns an error.
   // Returns that error, or kCorruption if a record is damaged. Counts all blocks in
   // `counters`, unless it is null.

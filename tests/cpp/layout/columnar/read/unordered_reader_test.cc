@@ -3,53 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "layout/blocks.h"
-#include "layout/columnar/columnar_slab.h"
-#include "layout/columnar/format/expect_page.h"
+#include "layout/columnar/read/mixed_blocks.h"
 
 namespace topicdb::columnar {
 namespace {
 
-constexpr ReadLimits kNoLimits{1'000'000, std::size_t{1} << 30, 1'000'000};
-
-// A slab with two sealed blocks of many pages, two fresh ones, and a staged one.
-class UnorderedReaderTest : public ::testing::TestWithParam<PageForm> {
+class UnorderedReaderTest : public MixedBlocksTest {
  protected:
-  UnorderedReaderTest() {
-    slab_.limits.values_apart = GetParam() == PageForm::kApart;
-    for (int i = 0; i < 2; ++i) {
-      slab_.Write(Messages(150));
-      slab_.Seal(SealScope::kFresh);
-    }
-    slab_.Write(Messages(20));
-    slab_.Write(Messages(20));
-    slab_.WriteStaged(Messages(150), 500);
-  }
-
-  Rows Messages(int count) {
-    Rows rows;
-    for (int i = 0; i < count; ++i) {
-      const auto topic = static_cast<std::uint32_t>(random_() % 6);
-      rows.push_back({1 + topic / 2, "t/" + std::to_string(topic),
-                      static_cast<std::int64_t>(random_() % 1'000), 0, 0,
-                      std::to_string(random_())});
-    }
-    return rows;
-  }
   // Returns the messages that any of the requests wants, sorted.
   Rows Expected(const std::vector<ReadRequest>& any_of) const {
-    Rows rows;
-    for (const Row& row : slab_.rows()) {
-      const auto wants = [&](const ReadRequest& request) {
-        return ColumnarSlab::IsWanted(request, row) && Serial{row.serial} >= request.serial_min;
-      };
-      if (std::any_of(any_of.begin(), any_of.end(), wants)) rows.push_back(row);
-    }
-    rows = AsRead(std::move(rows));
+    Rows rows = AsRead(Wanted(any_of));
     std::sort(rows.begin(), rows.end());
     return rows;
   }
@@ -96,9 +63,6 @@ class UnorderedReaderTest : public ::testing::TestWithParam<PageForm> {
       EXPECT_EQ(found, expected);
     }
   }
-
-  std::mt19937_64 random_{1};
-  ColumnarSlab slab_;
 };
 
 TEST_P(UnorderedReaderTest, ReadsEachMessageOnceWhateverTheLimits) { ExpectReads({Request("#")}); }
