@@ -145,7 +145,7 @@ bench-queue: ## measure the buffer queue beside plain writing and reading of rec
 
 .PHONY: bench-spark
 bench-spark: ## measure format("topicdb") beside Spark's own Parquet
-	@scripts/setup.sh bench arrow,spark && .venv/bin/python bench/python/spark_bench.py $(ARGS)
+	@scripts/setup.sh bench arrow,spark,serve && .venv/bin/python bench/python/spark_bench.py $(ARGS)
 
 .PHONY: docs
 docs: ## the site of the documentation, in build/site; warnings are errors, and links are checked

@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pyarrow as pa
 import workloads
+from database_server import served
 from measure import ROUNDS
 from report import Report
 from workloads import digest
@@ -43,18 +42,10 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
-def served(path: Path) -> Iterator[tuple[topicdb.Database, int]]:
-    """Starts a server of the database; yields a client of it and the server's process id."""
-    command = [sys.executable, "-m", "topicdb.cli", "serve", str(path), "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            found = re.search(r"grpc\S+", process.stdout.readline())
-            assert found is not None
-            with topicdb.connect(found[0]) as db:
-                yield db, process.pid
-        finally:
-            process.terminate()
+def client_of(path: Path) -> Iterator[tuple[topicdb.Database, int]]:
+    """Serves a database; yields a client of the server, and the server's process id."""
+    with served(path) as (address, process), topicdb.connect(address) as db:
+        yield db, process
 
 
 def cpu_of(process: int | None) -> float:
@@ -121,7 +112,7 @@ def appends(sides: Sides, report: Report, part: str, parts: list[object], rows: 
         for batch in parts:
             db.append(batch)  # type: ignore[arg-type]
 
-    with topicdb.open(sides.path()) as db, served(sides.path()) as (remote, process):
+    with topicdb.open(sides.path()) as db, client_of(sides.path()) as (remote, process):
         what = "append Arrow" if part == "F1" else "append tuples"
         sides.measure(
             part, what, rows, lambda: partial(put, db), lambda: (partial(put, remote), process)
@@ -146,7 +137,7 @@ def scans(sides: Sides, report: Report, only: list[str], table: pa.Table) -> Non
         db.flush()
     copy = sides.path()
     topicdb.restore(path, copy)
-    with topicdb.open(path) as db, served(copy) as (remote, process):
+    with topicdb.open(path) as db, client_of(copy) as (remote, process):
 
         def to_arrow(one: topicdb.Database) -> None:
             one.scan().to_arrow()
@@ -198,7 +189,7 @@ def singles(sides: Sides, report: Report, count: int) -> None:
             "F5", f"append and delivery, {name}", f"p50 {p50:.2f} ms, p99 {p99:.2f} ms", p50=p50
         )
 
-    with topicdb.open(sides.path()) as db, served(sides.path()) as (remote, process):
+    with topicdb.open(sides.path()) as db, client_of(sides.path()) as (remote, process):
         for what, work in (("append", one_by_one), ("append_async", in_background)):
             sides.measure(
                 "F5",

@@ -8,8 +8,8 @@ from typing import Any
 
 import spark_data
 from pyspark.sql import DataFrame
+from spark_compare import NATIVE
 from spark_measure import Side, digest, digest_text, measured, median, to_noop, turns
-from spark_native import NATIVE
 from spark_report import Line
 from spark_rows import PYTHON, Bench, stream_once
 

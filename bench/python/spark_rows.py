@@ -41,7 +41,7 @@ class Bench:
     slabs: int
     micro_rows: int
     micro_batches: int
-    store: Any = None  # an S3 server (spark_store.Store)
+    store: Any = None  # an S3 server (s3_server.S3Server)
 
     @property
     def parquet(self) -> Path:

@@ -1,4 +1,4 @@
-"""A real S3 server on a free port, for the tests that are marked ``s3``.
+"""A real S3 server on a free port, for the tests that are marked ``s3`` and for a benchmark.
 
 ``make test-s3`` sets the variables of the environment. Without them, these tests are skipped.
 """
@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from brokers import accepts, free_port
 from support import wait_until
 
@@ -55,9 +54,7 @@ class S3Server:
 
 @contextmanager
 def s3_server(root: Path) -> Iterator[S3Server]:
-    """Runs a server for the length of the block."""
-    if not is_here:
-        pytest.skip("no S3 server: make test-s3 fetches one")
+    """Runs a server for the length of the block. REQUIRES: ``is_here``"""
     (root / BUCKET).mkdir(parents=True)
     port = free_port()
     command = [SERVER, "--host", "127.0.0.1", "--port", str(port)]

@@ -71,11 +71,16 @@ class Places:
         self._open.close()
 
 
-def skip_without_grpc() -> None:
-    """Skips the test if the JAR was built without gRPC: Maven Central could not be reached."""
+def has_grpc() -> bool:
+    """Returns whether the JAR was built with gRPC: not if Maven Central could not be reached."""
     with zipfile.ZipFile(topicdb.spark.jar()) as jar:
-        if "io/topicdb/spark/grpc/GrpcCalls.class" not in jar.namelist():
-            pytest.skip("the JAR was built without gRPC")
+        return "io/topicdb/spark/grpc/GrpcCalls.class" in jar.namelist()
+
+
+def skip_without_grpc() -> None:
+    """Skips the test if the JAR was built without gRPC."""
+    if not has_grpc():
+        pytest.skip("the JAR was built without gRPC")
 
 
 _places: list[Places] = []

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from brokers import MOSQUITTO
+from spark_places import has_grpc
 
 import topicdb
 
@@ -288,7 +289,8 @@ def test_the_spark_bench_compares_cores_and_memory(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_the_spark_bench_compares_each_row(tmp_path: Path) -> None:
-    document = spark_bench(tmp_path, "1,2,3,4,5,6,7,9,10")
+    by_server = has_grpc()
+    document = spark_bench(tmp_path, "1,2,3,4,5,6,7,9,10" + (",11" if by_server else ""))
     whole = document["digests"]["1 full read"]
     assert whole.startswith("20000:")
     for what in (
@@ -301,6 +303,7 @@ def test_the_spark_bench_compares_each_row(tmp_path: Path) -> None:
         "9 batch write",
         "10 topicdb commitOrder=true",
         "10 topicdb commitOrder=false",
+        *(("11 full read", "11 batch write") if by_server else ()),
     ):
         assert document["digests"][what] == whole
     assert document["digests"]["2 one host of 1,000"].startswith("20:")
