@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from clusters import Driver
@@ -23,6 +23,15 @@ def stored(path: Path) -> Counter[tuple[str, int, bytes]]:
     """Returns how often each message is stored."""
     with topicdb.open(path, mode="r") as database:
         return Counter((m.topic, m.timestamp, m.value) for m in database.scan("#"))
+
+
+def assert_copied(source: Path, target: Path) -> None:
+    """Checks that each message is stored once in both, and that no job is left in the target."""
+    topicdb.open(target).close()  # applies what is committed, and sweeps the rest
+    want, found = stored(source), stored(target)
+    assert found == want
+    assert set(found.values()) == {1}
+    assert os.listdir(target / "jobs") == []
 
 
 @contextmanager
@@ -74,3 +83,16 @@ def at_random(kill: Callable[[], None], pause_max_s: float) -> None:
     for _ in range(ROUNDS):
         time.sleep(chance.uniform(0.2, pause_max_s))
         kill()
+
+
+def kill_drivers(start: Callable[[], AbstractContextManager[Driver]], seed: int) -> None:
+    """Starts drivers of one query, ROUNDS / 2 times, and kills each after a pause of any length.
+
+    So kills also come between TopicDB's commit and Spark's own.
+    """
+    chance = random.Random(seed)
+    for _ in range(ROUNDS // 2):
+        with start() as running:
+            running.await_line("query")
+            time.sleep(chance.uniform(0, 6))
+            running.kill()

@@ -6,15 +6,13 @@ A streaming query copies one database to another, and both must be equal in the 
 from __future__ import annotations
 
 import os
-import random
-import time
 from collections import Counter
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
 from clusters import EXECUTOR, Driver, driver, spark_home, standalone
-from spark_copies import ROUNDS, appending, kill_at_random, stored
+from spark_copies import ROUNDS, appending, assert_copied, kill_at_random, kill_drivers, stored
 
 import topicdb
 
@@ -62,25 +60,15 @@ class Copying:
         self._stop.touch()
         lines = last.finish()
         self._owner.close()
-        topicdb.open(self._target).close()  # applies what is committed, and sweeps the rest
-        want, found = stored(self._source), stored(self._target)
-        assert found == want
-        assert set(found.values()) == {1}
-        assert os.listdir(self._target / "jobs") == []
+        assert_copied(self._source, self._target)
         return lines
 
 
 @pytest.mark.crash
 @pytest.mark.parametrize("owned", [False, True], ids=["alone", "with an owner"])
 def test_killed_drivers(tmp_path: Path, home: Path, owned: bool) -> None:
-    """Kills may come at any moment, also between TopicDB's commit and Spark's own."""
-    chance = random.Random(3)
     with Copying(tmp_path, home, "local[2]", owned=owned) as copying:
-        for _ in range(ROUNDS // 2):
-            with copying.driver() as running:
-                running.await_line("query")
-                time.sleep(chance.uniform(0, 6))
-                running.kill()
+        kill_drivers(copying.driver, seed=3)
         with copying.driver() as running:
             copying.finish(running)
 

@@ -5,8 +5,6 @@ Driver and executors run in mount namespaces of their own, in which the director
 
 from __future__ import annotations
 
-import random
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -16,7 +14,15 @@ from urllib.parse import urlsplit
 import pytest
 from clusters import EXECUTOR, Driver, driver, java_that_does_not_see, spark_home
 from served import Process, serving
-from spark_copies import ROUNDS, appending, at_random, kill_at_random, stored
+from spark_copies import (
+    ROUNDS,
+    appending,
+    assert_copied,
+    at_random,
+    kill_at_random,
+    kill_drivers,
+    stored,
+)
 
 import topicdb
 
@@ -81,11 +87,7 @@ class ServedCopying:
         last.finish()
         self._server.kill()
         self._serving.close()
-        topicdb.open(self._target).close()  # applies what is committed, and sweeps the rest
-        want, found = stored(self._source), stored(self._target)
-        assert found == want
-        assert set(found.values()) == {1}
-        assert list((self._target / "jobs").iterdir()) == []
+        assert_copied(self._source, self._target)
 
 
 @pytest.fixture
@@ -127,12 +129,7 @@ def test_killed_executors(copying: ServedCopying) -> None:
 
 @pytest.mark.crash
 def test_killed_drivers(copying: ServedCopying) -> None:
-    chance = random.Random(4)
-    for _ in range(ROUNDS // 2):
-        with copying.driver() as running:
-            running.await_line("query")
-            time.sleep(chance.uniform(0, 6))
-            running.kill()
+    kill_drivers(copying.driver, seed=4)
     with copying.driver() as running:
         copying.finish(running)
 
