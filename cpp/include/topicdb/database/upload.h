@@ -44,6 +44,12 @@ std::string EncodeUpload(const UploadManifest& manifest);
 // or damaged bytes and for files outside of a database, and kSchema for a newer format.
 Result<UploadManifest> DecodeUpload(std::string_view bytes, const std::string& name);
 
+// An object of an upload, as the manifest says.
+struct StoredObject {
+  std::string name;         // below the place of the upload
+  std::uint64_t bytes = 0;  // its length
+};
+
 // Reads objects of one place in an object store. Whoever opens an upload makes it, and the database
 // shares it as long as it is open. Several threads call it at the same time.
 class ObjectReader {
@@ -55,7 +61,10 @@ class ObjectReader {
 
   // Fills `to` with the bytes of an object from `offset` on. Returns kNotFound if there is no such
   // object, kCorruption if it ends before, and kStorage or kInterrupted if reading fails.
-  virtual Status Read(const std::string& object, std::uint64_t offset, std::span<char> to) = 0;
+  virtual Status Read(const StoredObject& object, std::uint64_t offset, std::span<char> to) = 0;
+  // Returns whether the calling thread shall not wait any longer. It asks that now and then while
+  // another thread reads what it needs.
+  virtual bool IsInterrupted() { return false; }
 };
 
 // An upload, as it is opened (Database::OpenUpload).

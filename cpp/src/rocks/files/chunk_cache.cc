@@ -16,6 +16,21 @@ void ChunkCache::Add(const ChunkKey& key, Chunk chunk) {
   bytes_ += chunk->size();
   used_.push_front({key, std::move(chunk)});
   places_[key] = used_.begin();
+  GiveUp();
+}
+
+void ChunkCache::Widen(std::size_t bytes) {
+  const MutexLock lock(mutex_);
+  bytes_max_ += bytes;
+}
+
+void ChunkCache::Narrow(std::size_t bytes) {
+  const MutexLock lock(mutex_);
+  bytes_max_ -= bytes;
+  GiveUp();
+}
+
+void ChunkCache::GiveUp() {
   while (bytes_ > bytes_max_ && used_.size() > 1) {
     bytes_ -= used_.back().chunk->size();
     places_.erase(used_.back().key);

@@ -22,6 +22,21 @@ using Chunk = std::shared_ptr<const std::string>;
 // for a process: objects never change. Thread-safe.
 class ChunkCache {
  public:
+  // Lets a cache keep more bytes as long as it lives. Whoever reads much at a time owns it.
+  class Room {
+   public:
+    Room(ChunkCache* cache, std::size_t bytes) : cache_(cache), bytes_(bytes) {
+      cache_->Widen(bytes_);
+    }
+    ~Room() { cache_->Narrow(bytes_); }
+    Room(const Room&) = delete;
+    Room& operator=(const Room&) = delete;
+
+   private:
+    ChunkCache* const cache_;
+    const std::size_t bytes_;
+  };
+
   explicit ChunkCache(std::size_t bytes_max) : bytes_max_(bytes_max) {}
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
@@ -38,8 +53,13 @@ class ChunkCache {
     Chunk chunk;
   };
 
-  const std::size_t bytes_max_;
+  void Widen(std::size_t bytes) TOPICDB_EXCLUDES(mutex_);
+  void Narrow(std::size_t bytes) TOPICDB_EXCLUDES(mutex_);
+  // Gives up chunks until the others fit, and at least one is left.
+  void GiveUp() TOPICDB_REQUIRES(mutex_);
+
   mutable Mutex mutex_;
+  std::size_t bytes_max_ TOPICDB_GUARDED_BY(mutex_);
   std::list<Kept> used_ TOPICDB_GUARDED_BY(mutex_);  // the last used first
   std::map<ChunkKey, std::list<Kept>::iterator> places_ TOPICDB_GUARDED_BY(mutex_);
   std::size_t bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;

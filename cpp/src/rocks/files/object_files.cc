@@ -1,6 +1,7 @@
 #include "rocks/files/object_files.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <rocksdb/file_system.h>
@@ -13,6 +14,19 @@ namespace topicdb::rocks {
 namespace {
 
 constexpr std::size_t kCacheBytes = std::size_t{64} << 20;
+// How much more the cache may keep for each open upload: what it has fetched ahead, and the chunks
+// in which it reads.
+constexpr std::size_t kRoomBytes = 4 * kChunksMax * kChunkBytes;
+// A file has at most this many runs: its readers are at few places at a time.
+constexpr std::size_t kRunsMax = 4;
+
+// Returns how many chunks before the end of a run a reader is when the next ones are asked for.
+// `chunks` are those of the last request. A short run may end soon, so it waits longer. In a long
+// one, two requests are under way at a time.
+std::uint64_t LeadOf(std::uint64_t chunks) {
+  if (chunks < kChunksMax / 2) return chunks / 2;
+  return chunks < kChunksMax ? chunks : 2 * chunks;
+}
 
 rocksdb::IOStatus ToRocks(const Status& status) {
   switch (status.code()) {
@@ -49,8 +63,11 @@ class ObjectTable : public rocksdb::FSRandomAccessFile {
 // The file system of MakeObjectEnv. The environment owns it. Thread-safe.
 class ObjectFileSystem : public rocksdb::FileSystemWrapper {
  public:
-  explicit ObjectFileSystem(ObjectFiles files)
-      : FileSystemWrapper(EnvOf(FilesOwner::kReader)->GetFileSystem()), files_(std::move(files)) {}
+  ObjectFileSystem(ObjectFiles files, std::unique_ptr<ReadAhead> ahead)
+      : FileSystemWrapper(EnvOf(FilesOwner::kReader)->GetFileSystem()),
+        room_(&ProcessChunks(), kRoomBytes),
+        files_(std::move(files)),
+        ahead_(std::move(ahead)) {}
 
   const char* Name() const override { return "TopicDBObjects"; }
 
@@ -94,22 +111,26 @@ class ObjectFileSystem : public rocksdb::FileSystemWrapper {
   }
 
  private:
+  const ChunkCache::Room room_;
   const ObjectFiles files_;
+  const std::unique_ptr<ReadAhead> ahead_;  // ends first: it fetches for the files
 };
 
 }  // namespace
 
-ObjectFile::ObjectFile(std::shared_ptr<ObjectReader> reader, std::string place, std::string object,
-                       std::uint64_t bytes, ChunkCache* cache)
+ObjectFile::ObjectFile(std::shared_ptr<ObjectReader> reader, const std::string& place,
+                       StoredObject object, ChunkCache* cache, ReadAhead* ahead)
     : reader_(std::move(reader)),
-      place_(std::move(place)),
+      place_(place),
       object_(std::move(object)),
-      bytes_(bytes),
-      cache_(cache) {}
+      name_(place_ + "/" + object_.name),
+      chunks_((object_.bytes + kChunkBytes - 1) / kChunkBytes),
+      cache_(cache),
+      ahead_(ahead) {}
 
 Result<std::size_t> ObjectFile::Read(std::uint64_t offset, std::size_t size, char* to) {
-  if (offset >= bytes_ || size == 0) return std::size_t{0};
-  const std::uint64_t end = std::min<std::uint64_t>(offset + size, bytes_);
+  if (offset >= bytes() || size == 0) return std::size_t{0};
+  const std::uint64_t end = std::min<std::uint64_t>(offset + size, bytes());
   const std::uint64_t last = (end - 1) / kChunkBytes;
   std::uint64_t at = offset;
   while (at < end) {
@@ -124,31 +145,111 @@ Result<std::size_t> ObjectFile::Read(std::uint64_t offset, std::size_t size, cha
 }
 
 Result<Chunk> ObjectFile::Take(std::uint64_t chunk, std::uint64_t last) {
-  const ChunkKey key(place_ + "/" + object_, chunk);
-  if (Chunk found = cache_->Find(key); found != nullptr) return found;
-  const MutexLock lock(mutex_);
-  if (Chunk found = cache_->Find(key); found != nullptr) return found;  // another read fetched it
-  return Fetch(chunk, last);
+  std::shared_ptr<ChunkFetch> fetch;
+  bool is_mine = false;
+  Chunk kept;
+  {
+    const MutexLock lock(mutex_);
+    fetch = FindFetch(chunk);
+    if (fetch == nullptr) kept = FindKept(chunk);
+    if (fetch == nullptr && kept == nullptr) {
+      fetch = Plan(chunk, last);
+      is_mine = true;
+    }
+    FetchAhead(chunk);
+  }
+  if (fetch == nullptr) return kept;
+  if (is_mine) Fetch(fetch);
+  return fetch->Wait(chunk, [this] { return reader_->IsInterrupted(); });
 }
 
-Result<Chunk> ObjectFile::Fetch(std::uint64_t chunk, std::uint64_t last) {
-  const std::uint64_t chunks = (bytes_ + kChunkBytes - 1) / kChunkBytes;
-  const std::uint64_t ahead = chunk == next_ && run_ > 0 ? 2 * run_ : 1;
-  const std::uint64_t count =
-      std::min({std::max(ahead, last - chunk + 1), std::uint64_t{kChunksMax}, chunks - chunk});
+std::shared_ptr<ChunkFetch> ObjectFile::FindFetch(std::uint64_t chunk) const {
+  for (const auto& fetch : fetches_) {
+    if (fetch->Has(chunk)) return fetch;
+  }
+  return nullptr;
+}
+
+ObjectFile::Run* ObjectFile::FindRun(std::uint64_t chunk) {
+  const auto found = std::find_if(runs_.begin(), runs_.end(), [&](const Run& run) {
+    return chunk >= run.begin && chunk <= run.next;
+  });
+  if (found == runs_.end()) return nullptr;
+  std::rotate(runs_.begin(), found, found + 1);
+  return &runs_.front();
+}
+
+std::shared_ptr<ChunkFetch> ObjectFile::Plan(std::uint64_t chunk, std::uint64_t last) {
+  Run* run = FindRun(chunk);
+  std::uint64_t count = last - chunk + 1;
+  if (run != nullptr && chunk == run->next) {
+    run->is_sequential = true;
+    count = std::max(count, 2 * run->chunks);
+  } else {
+    if (runs_.size() == kRunsMax) runs_.pop_back();
+    run = &*runs_.insert(runs_.begin(), {.begin = chunk, .next = chunk});
+  }
+  return Extend(run, count);
+}
+
+std::shared_ptr<ChunkFetch> ObjectFile::Extend(Run* run, std::uint64_t count) {
+  const std::uint64_t begin = run->next;
+  const std::uint64_t end = std::min({begin + count, begin + kChunksMax, chunks_});
+  do {
+    ++run->next;
+  } while (run->next < end && FindFetch(run->next) == nullptr && FindKept(run->next) == nullptr);
+  run->chunks = run->next - begin;
+  return fetches_.emplace_back(std::make_shared<ChunkFetch>(begin, run->chunks));
+}
+
+void ObjectFile::FetchAhead(std::uint64_t chunk) {
+  if (ahead_ == nullptr) return;
+  Run* const run = FindRun(chunk);
+  if (run == nullptr) return;
+  if (chunk == run->next) {  // it is here already
+    ++run->next;
+    run->is_sequential = true;
+  }
+  while (run->is_sequential && run->next < chunks_ && run->next - chunk <= LeadOf(run->chunks)) {
+    if (FindFetch(run->next) != nullptr || FindKept(run->next) != nullptr) {
+      ++run->next;
+      continue;
+    }
+    const Run before = *run;
+    const auto fetch = Extend(run, 2 * run->chunks);
+    if (ahead_->Submit([this, fetch] { Fetch(fetch); })) continue;
+    std::erase(fetches_, fetch);
+    *run = before;
+    return;
+  }
+}
+
+void ObjectFile::Fetch(const std::shared_ptr<ChunkFetch>& fetch) {
+  Result<std::vector<Chunk>> chunks = Ask(fetch->begin(), fetch->count());
+  {
+    const MutexLock lock(mutex_);
+    std::uint64_t number = fetch->begin();
+    if (chunks.ok()) {
+      for (const Chunk& chunk : *chunks) cache_->Add({name_, number++}, chunk);
+    }
+    std::erase(fetches_, fetch);
+  }
+  fetch->Finish(std::move(chunks));
+}
+
+Result<std::vector<Chunk>> ObjectFile::Ask(std::uint64_t chunk, std::uint64_t count) const try {
   const std::uint64_t begin = chunk * kChunkBytes;
-  const std::uint64_t end = std::min<std::uint64_t>(begin + count * kChunkBytes, bytes_);
+  const std::uint64_t end = std::min<std::uint64_t>(begin + count * kChunkBytes, bytes());
   std::string bytes(end - begin, '\0');
   TOPICDB_RETURN_IF_ERROR(reader_->Read(object_, begin, bytes).WithContext(place_));
-  next_ = chunk + count;
-  run_ = count;
-  Chunk first;
+  std::vector<Chunk> chunks;
   for (std::uint64_t i = 0; i < count; ++i) {
-    auto part = std::make_shared<const std::string>(bytes.substr(i * kChunkBytes, kChunkBytes));
-    if (i == 0) first = part;
-    cache_->Add({place_ + "/" + object_, chunk + i}, std::move(part));
+    chunks.push_back(
+        std::make_shared<const std::string>(bytes.substr(i * kChunkBytes, kChunkBytes)));
   }
-  return first;
+  return chunks;
+} catch (const std::bad_alloc&) {  // those who wait must learn of it
+  return StorageFault(name_ + ": there is no memory to read it");
 }
 
 ChunkCache& ProcessChunks() {
@@ -156,9 +257,9 @@ ChunkCache& ProcessChunks() {
   return *chunks;
 }
 
-std::shared_ptr<rocksdb::Env> MakeObjectEnv(ObjectFiles files) {
-  std::shared_ptr<rocksdb::Env> base =
-      rocksdb::NewCompositeEnv(std::make_shared<ObjectFileSystem>(std::move(files)));
+std::shared_ptr<rocksdb::Env> MakeObjectEnv(ObjectFiles files, std::unique_ptr<ReadAhead> ahead) {
+  std::shared_ptr<rocksdb::Env> base = rocksdb::NewCompositeEnv(
+      std::make_shared<ObjectFileSystem>(std::move(files), std::move(ahead)));
   rocksdb::Env* const env = WithoutPool(base.get()).release();
   // What is in front of `base` must go first.
   return {env, [base](rocksdb::Env* ended) { delete ended; }};

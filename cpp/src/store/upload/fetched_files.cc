@@ -36,6 +36,8 @@ Status FromObject(const Status& status) {
   return Corruption(status.message());
 }
 
+StoredObject ObjectOf(const UploadedFile& file) { return {file.object, file.bytes}; }
+
 Result<std::string> ReadSmall(const Upload& upload, const UploadedFile& file) {
   const std::string where = upload.url + ": " + file.object + " (" + file.path + ")";
   if (file.bytes > kSmallBytesMax) {
@@ -44,7 +46,7 @@ Result<std::string> ReadSmall(const Upload& upload, const UploadedFile& file) {
   }
   std::string bytes(file.bytes, '\0');
   TOPICDB_RETURN_IF_ERROR(
-      FromObject(upload.objects->Read(file.object, 0, bytes)).WithContext(upload.url));
+      FromObject(upload.objects->Read(ObjectOf(file), 0, bytes)).WithContext(upload.url));
   if (Crc32(bytes) != file.crc32) {
     return Corruption(where + " is damaged: its checksum is not that of " + upload.manifest_name);
   }
@@ -75,6 +77,7 @@ FetchedFiles::~FetchedFiles() { RemoveTree(directory_).IgnoreError(); }
 
 Status FetchedFiles::FetchAll(const Upload& upload, const std::vector<UploadedFile>& files) {
   rocks::ObjectFiles tables;
+  auto ahead = std::make_unique<rocks::ReadAhead>();
   std::vector<const UploadedFile*> small;
   for (const UploadedFile& file : files) {
     const std::string path = directory_ + "/" + file.path;
@@ -83,13 +86,13 @@ Status FetchedFiles::FetchAll(const Upload& upload, const std::vector<UploadedFi
       TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory_ + "/" + file.path.substr(0, slash)));
     }
     if (IsTable(file)) {
-      tables[path] = std::make_shared<rocks::ObjectFile>(upload.objects, upload.url, file.object,
-                                                         file.bytes, &rocks::ProcessChunks());
+      tables[path] = std::make_shared<rocks::ObjectFile>(upload.objects, upload.url, ObjectOf(file),
+                                                         &rocks::ProcessChunks(), ahead.get());
     } else {
       small.push_back(&file);
     }
   }
-  env_ = rocks::MakeObjectEnv(std::move(tables));
+  env_ = rocks::MakeObjectEnv(std::move(tables), std::move(ahead));
   return RunInParallel(small.size(), [&](std::size_t i) -> Status {
     TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, ReadSmall(upload, *small[i]));
     return WriteFile(directory_ + "/" + small[i]->path, bytes);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 
 namespace topicdb::rocks {
@@ -19,6 +20,17 @@ TEST(ChunkCache, GivesUpWhatWasNotUsedForLongest) {
   EXPECT_EQ(cache.Find({"a", 1}), nullptr);
   EXPECT_NE(cache.Find({"a", 0}), nullptr);
   EXPECT_EQ(cache.bytes(), 30U);
+}
+
+TEST(ChunkCache, KeepsMoreAsLongAsThereIsRoom) {
+  ChunkCache cache(20);
+  {
+    const ChunkCache::Room room(&cache, 20);
+    for (std::uint64_t chunk = 0; chunk < 5; ++chunk) cache.Add({"a", chunk}, ChunkOf(10));
+    EXPECT_EQ(cache.bytes(), 40U);
+  }
+  EXPECT_EQ(cache.bytes(), 20U);
+  EXPECT_NE(cache.Find({"a", 4}), nullptr);
 }
 
 TEST(ChunkCache, KeepsAChunkOnce) {

@@ -18,8 +18,9 @@ class FolderObjects : public ObjectReader {
  public:
   explicit FolderObjects(std::string directory) : directory_(std::move(directory)) {}
 
-  Status Read(const std::string& object, std::uint64_t offset, std::span<char> to) override {
+  Status Read(const StoredObject& stored, std::uint64_t offset, std::span<char> to) override {
     ++requests;
+    const std::string& object = stored.name;
     if (failure.code() != Code::kOk) return failure;
     std::ifstream file(directory_ + "/" + object, std::ios::binary);
     if (!file) return NotFound(object + " is missing");

@@ -173,10 +173,10 @@ public final class Database implements LogSource {
     if (closing == 0) {
       return;
     }
-    Native.close(closing);
     if (objects != null) {
       objects.close();
     }
+    Native.close(closing);
   }
 
   private long open() {

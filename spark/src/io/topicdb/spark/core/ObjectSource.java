@@ -22,13 +22,17 @@ public interface ObjectSource extends AutoCloseable {
    * Fills an array with the bytes of an object.
    *
    * @param name of the object, in UTF-8, below the place of the upload
+   * @param bytes the length of the object, as the manifest says
    * @param offset of the first byte
    * @return null, or what went wrong: one of the numbers above as the first byte, and behind it a
    *     text in UTF-8 that names the object
    */
-  byte[] read(byte[] name, long offset, byte[] to);
+  byte[] read(byte[] name, long bytes, long offset, byte[] to);
 
-  /** Frees what it has open. The database calls it when nobody reads any more. */
+  /**
+   * Frees what it has open, and interrupts the threads of native code that read: nobody needs it.
+   * The database calls it before it closes, which waits for these threads.
+   */
   @Override
   void close();
 }

@@ -6,8 +6,11 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayDeque;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileSystem;
@@ -24,6 +27,8 @@ final class HadoopObjects implements ObjectSource {
   private final FileSystem files;
   private final Path root;
   private final LinkedHashMap<String, OpenObject> open = new LinkedHashMap<>(16, 0.75f, true);
+  private final Set<Thread> ofCore = new HashSet<>(); // threads of the core that are reading
+  private boolean isClosed;
 
   HadoopObjects(FileSystem files, Path root) {
     this.files = files;
@@ -31,14 +36,11 @@ final class HadoopObjects implements ObjectSource {
   }
 
   @Override
-  public byte[] read(byte[] name, long offset, byte[] to) {
+  public byte[] read(byte[] name, long bytes, long offset, byte[] to) {
     String object = new String(name, StandardCharsets.UTF_8);
-    Thread thread = Thread.currentThread();
-    if (thread.getContextClassLoader() == null) { // one that the core has started
-      thread.setContextClassLoader(HadoopObjects.class.getClassLoader());
-    }
+    boolean isOfCore = enter(Thread.currentThread());
     try {
-      find(object).read(offset, to);
+      find(object, bytes).read(offset, to);
       return null;
     } catch (FileNotFoundException error) {
       return problem(MISSING, object + " is missing: " + error.getMessage());
@@ -48,17 +50,42 @@ final class HadoopObjects implements ObjectSource {
       return problem(INTERRUPTED, "reading " + object + ": " + error);
     } catch (IOException | RuntimeException error) {
       return problem(FAILED, "reading " + object + ": " + error);
+    } finally {
+      if (isOfCore) {
+        leave(Thread.currentThread());
+      }
     }
   }
 
   @Override
   public synchronized void close() {
+    isClosed = true;
+    ofCore.forEach(Thread::interrupt);
     open.values().forEach(OpenObject::retire);
     open.clear();
   }
 
-  private synchronized OpenObject find(String object) {
-    OpenObject found = open.computeIfAbsent(object, name -> new OpenObject(new Path(root, name)));
+  /** Returns whether the core has started the thread: those of Java have a class loader. */
+  private synchronized boolean enter(Thread thread) {
+    if (thread.getContextClassLoader() != null) {
+      return false;
+    }
+    thread.setContextClassLoader(HadoopObjects.class.getClassLoader());
+    ofCore.add(thread);
+    if (isClosed) {
+      thread.interrupt();
+    }
+    return true;
+  }
+
+  private synchronized void leave(Thread thread) {
+    ofCore.remove(thread);
+    thread.setContextClassLoader(null);
+  }
+
+  private synchronized OpenObject find(String object, long bytes) {
+    OpenObject found =
+        open.computeIfAbsent(object, name -> new OpenObject(new Path(root, name), bytes));
     if (open.size() > OPEN_MAX) {
       Iterator<OpenObject> oldest = open.values().iterator();
       oldest.next().retire();
@@ -76,41 +103,69 @@ final class HadoopObjects implements ObjectSource {
   }
 
   /**
-   * An object, with a stream while it is read now and then. The HadoopObjects owns it. Thread-safe:
-   * one call at a time.
+   * An object, with streams while it is read now and then: one for each read at the same time. The
+   * HadoopObjects owns it. Thread-safe.
    */
   private final class OpenObject {
     private final Path path;
-    private FSDataInputStream stream;
+    private final long bytes;
+    private final ArrayDeque<FSDataInputStream> idle = new ArrayDeque<>();
     private boolean isRetired;
 
-    OpenObject(Path path) {
+    OpenObject(Path path, long bytes) {
       this.path = path;
+      this.bytes = bytes;
     }
 
-    synchronized void read(long offset, byte[] to) throws IOException {
-      if (stream == null) {
-        stream = open();
-      }
+    void read(long offset, byte[] to) throws IOException {
+      FSDataInputStream stream = take();
+      boolean isSound = false;
       try {
         stream.readFully(offset, to, 0, to.length);
+        isSound = true;
       } finally {
-        if (isRetired) {
-          closeStream();
-        }
+        give(stream, isSound);
       }
     }
 
-    /** Closes the stream, now and after each read that is still to come. */
+    /** Closes the streams, now and after each read that is still to come. */
     synchronized void retire() {
       isRetired = true;
-      closeStream();
+      idle.forEach(OpenObject::close);
+      idle.clear();
     }
 
-    /** Opens it for reads here and there: each asks the store for what it needs, no more. */
+    private FSDataInputStream take() throws IOException {
+      synchronized (this) {
+        if (!idle.isEmpty()) {
+          return idle.pop();
+        }
+      }
+      return open();
+    }
+
+    private void give(FSDataInputStream stream, boolean isSound) {
+      synchronized (this) {
+        if (isSound && !isRetired) {
+          idle.push(stream);
+          return;
+        }
+      }
+      close(stream);
+    }
+
+    /**
+     * Opens it for reads here and there: each asks the store for what it needs, no more. With its
+     * length, S3 is not asked whether it is there.
+     */
     private FSDataInputStream open() throws IOException {
       try {
-        return files.openFile(path).opt("fs.option.openfile.read.policy", "random").build().get();
+        return files
+            .openFile(path)
+            .opt("fs.option.openfile.read.policy", "random")
+            .opt("fs.option.openfile.length", Long.toString(bytes))
+            .build()
+            .get();
       } catch (ExecutionException error) {
         if (error.getCause() instanceof IOException cause) {
           throw cause;
@@ -122,13 +177,9 @@ final class HadoopObjects implements ObjectSource {
       }
     }
 
-    private void closeStream() {
-      FSDataInputStream closing = stream;
-      stream = null;
+    private static void close(FSDataInputStream stream) {
       try {
-        if (closing != null) {
-          closing.close();
-        }
+        stream.close();
       } catch (IOException error) {
         // Nothing was written, and what was read has been checked.
       }
