@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <rocksdb/file_system.h>
+#include <rocksdb/metadata.h>
 
 #include "rocks/files/file_system.h"
 #include "rocks/files/process_threads.h"
@@ -69,7 +70,14 @@ class ObjectFileSystem : public rocksdb::FileSystemWrapper {
         files_(std::move(files)),
         ahead_(std::move(ahead)) {}
 
-  const char* Name() const override { return "TopicDBObjects"; }
+  static const char* kClassName() { return "TopicDBObjects"; }
+  const char* Name() const override { return kClassName(); }
+
+  // Returns a file, or null.
+  ObjectFile* Find(const std::string& path) const {
+    const auto found = files_.find(path);
+    return found == files_.end() ? nullptr : found->second.get();
+  }
 
   // Asks the store nothing: opening a database would take a request for each file.
   rocksdb::IOStatus NewRandomAccessFile(const std::string& path,
@@ -148,6 +156,7 @@ Result<Chunk> ObjectFile::Take(std::uint64_t chunk, std::uint64_t last) {
   std::shared_ptr<ChunkFetch> fetch;
   bool is_mine = false;
   Chunk kept;
+  ObjectFile* next = nullptr;
   {
     const MutexLock lock(mutex_);
     fetch = FindFetch(chunk);
@@ -156,8 +165,9 @@ Result<Chunk> ObjectFile::Take(std::uint64_t chunk, std::uint64_t last) {
       fetch = Plan(chunk, last);
       is_mine = true;
     }
-    FetchAhead(chunk);
+    if (FetchAhead(chunk)) next = next_;
   }
+  if (next != nullptr) next->Announce();
   if (fetch == nullptr) return kept;
   if (is_mine) Fetch(fetch);
   return fetch->Wait(chunk, [this] { return reader_->IsInterrupted(); });
@@ -186,10 +196,14 @@ std::shared_ptr<ChunkFetch> ObjectFile::Plan(std::uint64_t chunk, std::uint64_t 
     run->is_sequential = true;
     count = std::max(count, 2 * run->chunks);
   } else {
-    if (runs_.size() == kRunsMax) runs_.pop_back();
-    run = &*runs_.insert(runs_.begin(), {.begin = chunk, .next = chunk});
+    run = AddRun(chunk);
   }
   return Extend(run, count);
+}
+
+ObjectFile::Run* ObjectFile::AddRun(std::uint64_t begin) {
+  if (runs_.size() == kRunsMax) runs_.pop_back();
+  return &*runs_.insert(runs_.begin(), {.begin = begin, .next = begin});
 }
 
 std::shared_ptr<ChunkFetch> ObjectFile::Extend(Run* run, std::uint64_t count) {
@@ -197,31 +211,50 @@ std::shared_ptr<ChunkFetch> ObjectFile::Extend(Run* run, std::uint64_t count) {
   const std::uint64_t end = std::min({begin + count, begin + kChunksMax, chunks_});
   do {
     ++run->next;
-  } while (run->next < end && FindFetch(run->next) == nullptr && FindKept(run->next) == nullptr);
+  } while (run->next < end && !IsHere(run->next));
   run->chunks = run->next - begin;
   return fetches_.emplace_back(std::make_shared<ChunkFetch>(begin, run->chunks));
 }
 
-void ObjectFile::FetchAhead(std::uint64_t chunk) {
-  if (ahead_ == nullptr) return;
+bool ObjectFile::ExtendAhead(Run* run, std::uint64_t count) {
+  const Run before = *run;
+  const auto fetch = Extend(run, count);
+  if (ahead_->Submit([this, fetch] { Fetch(fetch); })) return true;
+  std::erase(fetches_, fetch);
+  *run = before;
+  return false;
+}
+
+bool ObjectFile::FetchAhead(std::uint64_t chunk) {
+  if (ahead_ == nullptr) return false;
   Run* const run = FindRun(chunk);
-  if (run == nullptr) return;
+  if (run == nullptr) return false;
   if (chunk == run->next) {  // it is here already
     ++run->next;
     run->is_sequential = true;
   }
-  while (run->is_sequential && run->next < chunks_ && run->next - chunk <= LeadOf(run->chunks)) {
-    if (FindFetch(run->next) != nullptr || FindKept(run->next) != nullptr) {
+  while (run->is_sequential && run->next < chunks_) {
+    if (IsHere(run->next)) {
       ++run->next;
-      continue;
+    } else if (run->next - chunk > LeadOf(run->chunks) || !ExtendAhead(run, 2 * run->chunks)) {
+      return false;
     }
-    const Run before = *run;
-    const auto fetch = Extend(run, 2 * run->chunks);
-    if (ahead_->Submit([this, fetch] { Fetch(fetch); })) continue;
-    std::erase(fetches_, fetch);
-    *run = before;
-    return;
   }
+  return run->is_sequential && run->next == chunks_;
+}
+
+void ObjectFile::SetNext(ObjectFile* next) {
+  const MutexLock lock(mutex_);
+  next_ = next;
+}
+
+void ObjectFile::Announce() {
+  const MutexLock lock(mutex_);
+  if (ahead_ == nullptr || chunks_ == 0) return;
+  if (!IsHere(chunks_ - 1) && !ExtendAhead(AddRun(chunks_ - 1), 1)) return;
+  if (IsHere(0)) return;
+  Run* const run = AddRun(0);
+  run->is_sequential = ExtendAhead(run, kChunksMax / 2);
 }
 
 void ObjectFile::Fetch(const std::shared_ptr<ChunkFetch>& fetch) {
@@ -250,6 +283,26 @@ Result<std::vector<Chunk>> ObjectFile::Ask(std::uint64_t chunk, std::uint64_t co
   return chunks;
 } catch (const std::bad_alloc&) {  // those who wait must learn of it
   return StorageFault(name_ + ": there is no memory to read it");
+}
+
+void OrderObjects(rocksdb::DB* db, const std::vector<rocksdb::ColumnFamilyHandle*>& families) {
+  const auto* const files = db->GetFileSystem()->CheckedCast<ObjectFileSystem>();
+  if (files == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* const family : families) {
+    rocksdb::ColumnFamilyMetaData found;
+    db->GetColumnFamilyMetaData(family, &found);
+    std::map<std::string, ObjectFile*> by_key;
+    for (const rocksdb::LevelMetaData& level : found.levels) {
+      for (const rocksdb::SstFileMetaData& table : level.files) {
+        by_key[table.smallestkey] = files->Find(db->GetName() + "/" + table.relative_filename);
+      }
+    }
+    ObjectFile* before = nullptr;
+    for (const auto& [key, file] : by_key) {
+      if (before != nullptr) before->SetNext(file);
+      before = file;
+    }
+  }
 }
 
 ChunkCache& ProcessChunks() {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <rocksdb/db.h>
 #include <rocksdb/env.h>
 
 #include "base/thread/mutex.h"
@@ -35,6 +36,12 @@ class ObjectFile {
              ChunkCache* cache, ReadAhead* ahead);
 
   std::uint64_t bytes() const { return object_.bytes; }
+  // Says which file a reader goes on with that comes to the end of this one, or null. It must
+  // outlive the reads.
+  void SetNext(ObjectFile* next) TOPICDB_EXCLUDES(mutex_);
+  // Fetches the ends of the file ahead: a reader will soon read it from front to back. The end says
+  // where its parts are.
+  void Announce() TOPICDB_EXCLUDES(mutex_);
   // Reads at most `size` bytes from `offset` on into `to`, less only at the end of the object.
   // Returns how many these are, or the errors of ObjectReader::Read.
   Result<std::size_t> Read(std::uint64_t offset, std::size_t size, char* to)
@@ -62,8 +69,16 @@ class ObjectFile {
       TOPICDB_REQUIRES(mutex_);
   // Returns a new request for `count` chunks at the end of a run, or fewer: none that is there.
   std::shared_ptr<ChunkFetch> Extend(Run* run, std::uint64_t count) TOPICDB_REQUIRES(mutex_);
-  // Notes that a reader is at this chunk, and asks for what comes next in its run.
-  void FetchAhead(std::uint64_t chunk) TOPICDB_REQUIRES(mutex_);
+  // Notes that a reader is at this chunk, and asks for what comes next in its run. Returns whether
+  // the run has come to the end of the file.
+  bool FetchAhead(std::uint64_t chunk) TOPICDB_REQUIRES(mutex_);
+  // Extends a run in the background. Returns false if it cannot, and changes nothing.
+  bool ExtendAhead(Run* run, std::uint64_t count) TOPICDB_REQUIRES(mutex_);
+  bool IsHere(std::uint64_t chunk) const TOPICDB_REQUIRES(mutex_) {
+    return FindFetch(chunk) != nullptr || FindKept(chunk) != nullptr;
+  }
+  // Adds a run that begins with this chunk, in place of the one that was not used for longest.
+  Run* AddRun(std::uint64_t begin) TOPICDB_REQUIRES(mutex_);
   // Asks the store, and gives the answer to those who wait.
   void Fetch(const std::shared_ptr<ChunkFetch>& fetch) TOPICDB_EXCLUDES(mutex_);
   Result<std::vector<Chunk>> Ask(std::uint64_t chunk, std::uint64_t count) const;
@@ -76,6 +91,7 @@ class ObjectFile {
   ChunkCache* const cache_;
   ReadAhead* const ahead_;
   Mutex mutex_;
+  ObjectFile* next_ TOPICDB_GUARDED_BY(mutex_) = nullptr;
   std::vector<Run> runs_ TOPICDB_GUARDED_BY(mutex_);  // the last used first
   std::vector<std::shared_ptr<ChunkFetch>> fetches_ TOPICDB_GUARDED_BY(mutex_);  // under way
 };
@@ -90,5 +106,9 @@ ChunkCache& ProcessChunks();
 // the machine, as for readers (file_system.h). It owns what the files read ahead with, and must
 // outlive the RocksDBs that use it.
 std::shared_ptr<rocksdb::Env> MakeObjectEnv(ObjectFiles files, std::unique_ptr<ReadAhead> ahead);
+
+// Tells the files of such an environment in which order readers come to them: by the keys of their
+// families. Does nothing for a database in another environment.
+void OrderObjects(rocksdb::DB* db, const std::vector<rocksdb::ColumnFamilyHandle*>& families);
 
 }  // namespace topicdb::rocks

@@ -221,6 +221,23 @@ TEST_F(ObjectFilesTest, AnInterruptedReaderDoesNotWaitForAnotherThread) {
   EXPECT_TRUE(Touch(3).ok());
 }
 
+TEST_F(ObjectFilesTest, FetchesTheFrontOfTheNextFileAtTheEndOfOne) {
+  const auto other = std::make_shared<OneObject>(20 * kChunkBytes);
+  ObjectFile next(other, "store://b", {"files/y", 20 * kChunkBytes}, &cache_, ahead_.get());
+  file_.SetNext(&next);
+  EXPECT_TRUE(Touch(40).ok());
+  EXPECT_TRUE(Touch(36).ok());
+  EXPECT_EQ(other->requests(), Requests());
+  for (const std::uint64_t chunk : {37, 38, 39}) EXPECT_TRUE(Touch(chunk).ok());
+  EXPECT_EQ(other->AwaitRequest(19), 1U);
+  EXPECT_EQ(other->AwaitRequest(0), kChunksMax / 2);
+  char byte = 0;
+  EXPECT_TRUE(next.Read(1, 1, &byte).ok());
+  EXPECT_EQ(byte, other->content[1]);
+  EXPECT_EQ(other->AwaitRequest(kChunksMax / 2), kChunksMax);
+  ahead_.reset();
+}
+
 TEST_F(ObjectFilesTest, TheEnvironmentHasFilesAndObjects) {
   const TestDirectory directory;
   const std::string path = directory / "1.sst";
