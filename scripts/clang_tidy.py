@@ -1,8 +1,8 @@
-"""Runs clang-tidy over the sources that changed since they passed it.
+"""Runs clang-tidy over the sources that have not passed it as they are.
 
 ``clang_tidy.py COMPILE_COMMANDS_DIRECTORY SOURCE...`` checks a source again if it, a header of this
-project that it includes, or the configuration of clang-tidy has changed. It takes a minute or more
-for all sources, and a few seconds for one.
+project that it includes, or the configuration of clang-tidy has changed. It takes some minutes for
+all sources, and a few seconds for one. All checkouts of a user share what has passed.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ import os
 import re
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from includes import ROOT, included_names, text_of
 
-STAMPS = ROOT / "build" / "clang-tidy"
+# Has an empty file for each text that has passed, named by its digest, while it is of use.
+STAMPS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "topicdb" / "clang-tidy"
+STAMP_DAYS = 60
 CLANG_TIDY = Path(sys.executable).parent / "clang-tidy"
 INCLUDE_ROOTS = [
     ROOT / "cpp" / "include",
@@ -59,12 +63,24 @@ def digest_of(source: Path) -> str:
 
 
 def stamp_of(source: Path) -> Path:
-    return STAMPS / source.relative_to(ROOT).with_suffix(".passed")
+    return STAMPS / digest_of(source)
 
 
 def has_passed(source: Path) -> bool:
     stamp = stamp_of(source)
-    return stamp.is_file() and stamp.read_text() == digest_of(source)
+    if not stamp.is_file():
+        return False
+    stamp.touch()
+    return True
+
+
+def forget_unused() -> None:
+    """Removes the stamps that no checkout has used for ``STAMP_DAYS``."""
+    oldest = time.time() - STAMP_DAYS * 24 * 3600
+    for stamp in STAMPS.iterdir():
+        with suppress(FileNotFoundError):  # another run removes it
+            if stamp.stat().st_mtime < oldest:
+                stamp.unlink()
 
 
 def check(source: Path, commands: Path) -> bool:
@@ -81,15 +97,15 @@ def check(source: Path, commands: Path) -> bool:
         print("\n".join(findings), flush=True)
     if ran.returncode != 0:
         return False
-    stamp = stamp_of(source)
-    stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(digest_of(source))
+    stamp_of(source).touch()
     return True
 
 
 def main(arguments: list[str]) -> None:
     commands = Path(arguments[0])
     sources = [Path(name).resolve() for name in arguments[1:]]
+    STAMPS.mkdir(parents=True, exist_ok=True)
+    forget_unused()
     changed = [source for source in sources if not has_passed(source)]
     print(f"clang-tidy: {len(changed)} of {len(sources)} sources to check", file=sys.stderr)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
