@@ -13,6 +13,7 @@ TEST(ReadAhead, TakesAFewRequestsAtATime) {
   std::promise<void> release;
   const std::shared_future<void> released = release.get_future().share();
   std::atomic<std::size_t> done{0};
+  std::promise<void> last;
   ReadAhead ahead;
   for (std::size_t i = 0; i < ReadAhead::kRequestsMax; ++i) {
     ASSERT_TRUE(ahead.Submit([&] {
@@ -22,7 +23,6 @@ TEST(ReadAhead, TakesAFewRequestsAtATime) {
   }
   EXPECT_FALSE(ahead.Submit([&] { ADD_FAILURE(); }));
   release.set_value();
-  std::promise<void> last;
   while (!ahead.Submit([&] { last.set_value(); })) {
   }
   last.get_future().wait();
