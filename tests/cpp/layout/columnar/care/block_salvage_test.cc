@@ -3,44 +3,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "layout/columnar/columnar_slab.h"
+#include "layout/columnar/mixed_blocks.h"
 
 namespace topicdb::columnar {
 namespace {
 
-// A slab with two sealed blocks of several pages, two fresh blocks, and a staged one. Keys and
-// values of sealed pages are apart or together.
-class BlockSalvageTest : public ::testing::TestWithParam<PageForm> {
+class BlockSalvageTest : public MixedBlocksTest {
  protected:
-  BlockSalvageTest() {
-    slab_.limits.values_apart = GetParam() == PageForm::kApart;
-    for (int i = 0; i < 2; ++i) {
-      slab_.Write(Messages(100));
-      slab_.Seal(SealScope::kFresh);
-    }
-    slab_.Write(Messages(20));
-    slab_.Write(Messages(20));
-    slab_.WriteStaged(Messages(100), 500);
+  BlockSalvageTest() : MixedBlocksTest(/*messages=*/100, /*topics=*/4) {
     sealed_ = slab_.Sealed();
     fresh_ = slab_.Fresh();
     staged_ = fresh_.back();
   }
 
-  Rows Messages(int count) {
-    Rows rows;
-    for (int i = 0; i < count; ++i) {
-      const auto topic = static_cast<std::uint32_t>(random_() % 4);
-      rows.push_back({1 + topic / 2, "t/" + std::to_string(topic),
-                      static_cast<std::int64_t>(random_() % 1'000), 0, 0,
-                      std::to_string(random_())});
-    }
-    return rows;
-  }
   // Salvages the slab into taken_ and findings_.
   Status Salvage() {
     taken_.clear();
@@ -108,8 +87,6 @@ class BlockSalvageTest : public ::testing::TestWithParam<PageForm> {
     ASSERT_TRUE(sealing->WriteData().ok());
   }
 
-  std::mt19937_64 random_{1};
-  ColumnarSlab slab_;
   std::vector<Block> sealed_;
   std::vector<Block> fresh_;
   Block staged_;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "layout/columnar/read/mixed_blocks.h"
+#include "layout/columnar/mixed_blocks.h"
 #include "layout/parcels.h"
 
 namespace topicdb::columnar {

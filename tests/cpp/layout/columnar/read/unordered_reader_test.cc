@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "layout/blocks.h"
-#include "layout/columnar/read/mixed_blocks.h"
+#include "layout/columnar/mixed_blocks.h"
 
 namespace topicdb::columnar {
 namespace {
