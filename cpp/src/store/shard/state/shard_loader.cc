@@ -88,7 +88,7 @@ class ShardLoader {
             ? rocks::OpenForReadOnly(options, directory_, families, &handles, &shard_->db)
             : rocks::Open(options, directory_, families, &handles, &shard_->db);
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, context));
-    if (environment_->resources.objects != nullptr) rocks::OrderObjects(shard_->db.get(), handles);
+    rocks::OrderObjects(shard_->db.get(), handles);
     shard_->log = std::make_unique<rocks::LocalLog>(shard_->db.get(), shard_->Name());
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
       auto owned = std::make_unique<FamilyHandle>(shard_->db.get(), handle);
