@@ -11,8 +11,10 @@
 #include "base/bytes/checked_record.h"
 #include "base/bytes/coding.h"
 #include "base/bytes/crc32.h"
+#include "base/bytes/hash.h"
 #include "layout/skipstream/skipstream_keys.h"
 #include "record_input.h"
+#include "replication/entry.h"
 #include "store/catalog/descriptor.h"
 #include "store/catalog/meta.h"
 #include "store/catalog/retention_file.h"
@@ -184,6 +186,15 @@ void CheckEnvelope(const std::string& value) {
          "an envelope changes");
 }
 
+void CheckEntry(std::string bytes) {
+  AppendLittle<std::uint64_t>(&bytes, Hash64(bytes));
+  const auto entry = replication::DecodeEntry(bytes);
+  if (!entry.ok()) return;
+  const std::string encoded = replication::Encode(*entry);
+  const auto again = replication::DecodeEntry(encoded);
+  Expect(again.ok() && replication::Encode(*again) == encoded, "an entry changes");
+}
+
 void Run(std::string_view input) {
   if (input.empty()) return;
   const auto kind = static_cast<FuzzRecord>(static_cast<std::uint8_t>(input[0]) % kFuzzRecords);
@@ -223,6 +234,10 @@ void Run(std::string_view input) {
       return CheckValue(input);
     case FuzzRecord::kEnvelope:
       return CheckEnvelope(CloseRecord(std::string(input)));
+    case FuzzRecord::kApplied:
+      return CheckRecord<meta::Applied>(input);
+    case FuzzRecord::kEntry:
+      return CheckEntry(std::string(input));
   }
 }
 

@@ -23,7 +23,9 @@ enum class FuzzRecord : std::uint8_t {
   kValue,     // of a skipstream message
   kEnvelope,  // a value with properties; the fuzzer adds its checksum, here and in the next
   kScanIterator,
+  kApplied,
+  kEntry,  // of a replicated log; the fuzzer adds its hash
 };
-inline constexpr std::uint8_t kFuzzRecords = 17;
+inline constexpr std::uint8_t kFuzzRecords = 19;
 
 }  // namespace topicdb

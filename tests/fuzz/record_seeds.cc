@@ -5,6 +5,7 @@
 
 #include "layout/skipstream/skipstream_keys.h"
 #include "record_input.h"
+#include "replication/entry.h"
 #include "store/catalog/descriptor.h"
 #include "store/catalog/meta.h"
 #include "store/catalog/retention_file.h"
@@ -18,6 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kCrcBytes = 4;                // the fuzzer adds it
+constexpr std::size_t kHashBytes = 8;               // this, too
 constexpr std::size_t kDescriptorHeaderBytes = 20;  // the fuzzer adds this, too
 
 class Seeds {
@@ -103,6 +105,24 @@ void WriteRecords(Seeds* seeds) {
 }
 
 // Writes the nodes of the trie of "a", "a/b", "a/+" and "#".
+void WriteEntries(Seeds* seeds) {
+  seeds->Write(FuzzRecord::kApplied, meta::Encode(meta::Applied{1, 2, 3, 4}));
+  replication::Entry entry;
+  entry.epoch = 2;
+  entry.number = 300;
+  entry.previous_serial = Serial{4};
+  entry.serial = Serial{5};
+  entry.families = {{6, {RetentionClassId{1}, Generation{2}, replication::FamilyPart::kPages}}};
+  entry.dropped = {entry.families[0].family};
+  entry.body = "batch";
+  for (const auto kind : {replication::EntryKind::kLead, replication::EntryKind::kBatch,
+                          replication::EntryKind::kPages, replication::EntryKind::kDrop}) {
+    entry.kind = kind;
+    const std::string bytes = replication::Encode(entry);
+    seeds->Write(FuzzRecord::kEntry, bytes.substr(0, bytes.size() - kHashBytes));
+  }
+}
+
 void WriteNodes(Seeds* seeds) {
   std::string nodes;
   for (const NodeRecord& node : {
@@ -163,6 +183,7 @@ int main(int count, char** arguments) {
   WriteFiles(&seeds);
   WriteTokens(&seeds);
   WriteRecords(&seeds);
+  WriteEntries(&seeds);
   WriteNodes(&seeds);
   WriteSkipstream(&seeds);
   WriteEnvelopes(&seeds);

@@ -23,6 +23,13 @@ rocksdb::WriteOptions OptionsOf(const ShardEntry& entry) {
 
 }  // namespace
 
+Status CheckShardInPlace(const rocksdb::DB& db, const std::string& name) {
+  Status status = ProcessOpenDirectories().CheckLog(db.GetName());
+  if (status.ok()) return status;
+  return StorageFault(name + " was removed or replaced while it was open, so nothing that is " +
+                      "written here is kept (" + status.message() + ")");
+}
+
 LocalLog::LocalLog(rocksdb::DB* db, std::string name)
     : db_(db), name_(std::move(name)), session_(std::random_device()()) {}
 
@@ -43,11 +50,6 @@ Status LocalLog::Sync() {
   return status.ok() ? Status::Ok() : FromRocks(status, "fsyncing the log of " + name_);
 }
 
-Status LocalLog::CheckInPlace() const {
-  Status status = ProcessOpenDirectories().CheckLog(db_->GetName());
-  if (status.ok()) return status;
-  return StorageFault(name_ + " was removed or replaced while it was open, so nothing that is " +
-                      "written here is kept (" + status.message() + ")");
-}
+Status LocalLog::CheckInPlace() const { return CheckShardInPlace(*db_, name_); }
 
 }  // namespace topicdb::rocks

@@ -12,6 +12,10 @@
 
 namespace topicdb::rocks {
 
+// Returns OK if the directory of an open RocksDB is still the one that was opened; see
+// ShardLog::CheckInPlace. `name` is that of the shard, for messages.
+Status CheckShardInPlace(const rocksdb::DB& db, const std::string& name);
+
 // Writes to a RocksDB, and numbers the writes to its log, from its opening on: CheckLogs finds gaps
 // by these numbers. Whoever has the RocksDB open for writing owns it. Thread-safe: threads write
 // one after the other, because RocksDB would make one record of concurrent writes.

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include <rocksdb/db.h>
 #include <rocksdb/write_batch.h>
 
 #include "topicdb/status.h"
@@ -38,6 +40,8 @@ struct ShardEntry {
 // log. Thread-safe.
 class ShardLog {
  public:
+  using Handles = std::vector<rocksdb::ColumnFamilyHandle*>;
+
   ShardLog() = default;
   virtual ~ShardLog() = default;
   ShardLog(const ShardLog&) = delete;
@@ -57,6 +61,17 @@ class ShardLog {
   virtual Status MayWrite() const = 0;
   // Returns how many bytes were written since the opening, to the log or not.
   virtual std::uint64_t bytes() const = 0;
+
+  // RocksDB's own log needs none of these.
+
+  // Tells the log of column families that the batches of Write may name from now on. Their handles
+  // must stay valid until PrepareDrop or the end of the log.
+  virtual void AddFamilies(const Handles&) {}
+  // Returns Ok once RocksDB may drop these families. No batch of Write names them from now on.
+  // Returns kStorage, with the name of the shard.
+  virtual Status PrepareDrop(const Handles&) { return Status::Ok(); }
+  // Returns these families, and those that RocksDB must flush in the same step.
+  virtual Handles FlushedWith(Handles families) const { return families; }
 };
 
 }  // namespace topicdb::rocks

@@ -84,6 +84,7 @@ std::string IdentityKey() { return Key(KeyKind::kIdentity); }
 std::string CommitStateKey() { return Key(KeyKind::kCommitState); }
 std::string RulesKey() { return Key(KeyKind::kRules); }
 std::string ClockKey() { return Key(KeyKind::kClock); }
+std::string AppliedKey() { return Key(KeyKind::kApplied); }
 std::string SlabKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kSlab, slab); }
 std::string CountersKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kCounters, slab); }
 std::string NodePrefix(const SlabId& slab) { return SlabScopedKey(KeyKind::kNode, slab); }
@@ -162,6 +163,25 @@ bool Decode(std::string_view bytes, CommitState* state) {
   state->serial = Serial{decoder.Little<std::uint64_t>()};
   state->assigned_timestamp = ReadSigned(&decoder);
   state->serial_limit = Serial{decoder.Little<std::uint64_t>()};
+  return known && decoder.Finished();
+}
+
+std::string Encode(const Applied& applied) {
+  std::string bytes = NewRecord();
+  AppendLittle<std::uint64_t>(&bytes, applied.index);
+  AppendLittle<std::uint64_t>(&bytes, applied.term);
+  AppendLittle<std::uint64_t>(&bytes, applied.epoch);
+  AppendLittle<std::uint64_t>(&bytes, applied.number);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, Applied* applied) {
+  bool known = false;
+  Decoder decoder = OpenRecord(bytes, &known);
+  applied->index = decoder.Little<std::uint64_t>();
+  applied->term = decoder.Little<std::uint64_t>();
+  applied->epoch = decoder.Little<std::uint64_t>();
+  applied->number = decoder.Little<std::uint64_t>();
   return known && decoder.Finished();
 }
 

@@ -13,6 +13,7 @@
 //   10                                       the clocks, and how far they have leapt
 //   11 | serial u64 BE                       the id of the append that this commit stored
 //   12 | serial u64 BE                       a slab that this commit dropped
+//   13                                       the last entry of a replicated log that was applied
 //
 // Every record begins with a version byte. Numbers in records are little-endian. RocksDB protects
 // all of it with checksums.
@@ -51,12 +52,14 @@ enum class KeyKind : std::uint8_t {
   kClock = 10,
   kAppendId = 11,
   kDrop = 12,
+  kApplied = 13,
 };
 
 std::string IdentityKey();
 std::string CommitStateKey();
 std::string RulesKey();
 std::string ClockKey();
+std::string AppliedKey();
 std::string SlabKey(const SlabId& slab);
 std::string CountersKey(const SlabId& slab);
 // Returns the prefix of the keys of all nodes of a slab.
@@ -125,6 +128,18 @@ bool Decode(std::string_view bytes, CommitState* state);
 
 std::string Encode(const LeapRecord& record);
 bool Decode(std::string_view bytes, LeapRecord* record);
+
+// The last entry of a replicated log that a shard has applied. Only shards of replicated databases
+// have this record. It is in the same batch as what the entry did.
+struct Applied {
+  std::uint64_t index = 0;   // of the entry in the log
+  std::uint64_t term = 0;    // of the entry
+  std::uint64_t epoch = 0;   // the term in which the leader began to lead whose entries count
+  std::uint64_t number = 0;  // of the last entry of that epoch that counted
+  bool operator==(const Applied&) const = default;
+};
+std::string Encode(const Applied& applied);
+bool Decode(std::string_view bytes, Applied* applied);
 
 // DO NOT CHANGE THESE VALUES: they are on disk.
 enum class SlabState : std::uint8_t {

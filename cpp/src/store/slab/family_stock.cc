@@ -33,13 +33,10 @@ rocksdb::Status FamilyStock::Take(rocksdb::DB* db, const std::vector<std::string
   return status;
 }
 
-rocksdb::Status FamilyStock::Drop(rocksdb::DB* db) {
-  if (spare_.empty()) return rocksdb::Status::OK();
+rocks::FamilyHandles FamilyStock::handles() const {
   rocks::FamilyHandles handles;
   for (const auto& [name, family] : spare_) handles.push_back(family->get());
-  const rocksdb::Status status = db->DropColumnFamilies(handles);
-  spare_.clear();
-  return status;
+  return handles;
 }
 
 }  // namespace topicdb

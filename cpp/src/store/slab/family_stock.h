@@ -10,6 +10,7 @@
 
 #include <rocksdb/db.h>
 
+#include "rocks/rocks_compat.h"
 #include "rocks/rocks_options.h"
 #include "store/slab/slab.h"
 
@@ -34,8 +35,8 @@ class FamilyStock {
                        const std::vector<std::string>& ahead, FamiliesByName* families);
   // Adds families that nobody uses to the stock.
   void Put(FamiliesByName families) { spare_.merge(families); }
-  // Drops all families in the stock from RocksDB.
-  rocksdb::Status Drop(rocksdb::DB* db);
+  // Returns the families in the stock.
+  rocks::FamilyHandles handles() const;
   // Empties the stock, and leaves its families in RocksDB.
   void Clear() { spare_.clear(); }
 

@@ -2,22 +2,36 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "commit/commit_signal.h"
 #include "layout/layout.h"
+#include "rocks/log/shard_log.h"
 #include "rocks/rocks_options.h"
 #include "store/catalog/found_database.h"
 #include "store/catalog/meta.h"
 #include "store/catalog/retention_file.h"
+#include "store/slab/slab.h"
 #include "store/view/reader_cache.h"
 #include "store/view/sealer.h"
 #include "structure/structure_learner.h"
 #include "topicdb/options.h"
 
 namespace topicdb {
+
+// A RocksDB that a shard has opened for writing, before anything of it is loaded.
+struct OpenedShard {
+  rocksdb::DB* db;
+  std::string name;  // of the shard, for messages
+  const FamilyHandle& default_family;
+  FamiliesByName* families;  // all others; whoever makes or drops one changes this
+  const rocks::SharedResources& resources;
+};
+// Makes the log of a shard. May write to the RocksDB what the log has and the RocksDB lacks.
+using OpenShardLog = std::function<Result<std::unique_ptr<rocks::ShardLog>>(const OpenedShard&)>;
 
 // Holds the options, the resources and the helpers that all shards of an open database use. The
 // database, its shards and their views share it, and the last of them destroys it. Any thread may
@@ -38,6 +52,7 @@ struct ShardEnvironment {
   std::shared_ptr<Sealer> sealer = std::make_shared<Sealer>();               // thread-safe
   std::shared_ptr<CommitSignal> commits = std::make_shared<CommitSignal>();  // thread-safe
   std::shared_ptr<ReaderCache> readers = std::make_shared<ReaderCache>();    // thread-safe
+  OpenShardLog open_log;  // empty: the log is that of RocksDB
 
   std::shared_ptr<const RetentionRules> rules() const { return retention->current(); }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,8 +25,10 @@ namespace topicdb {
 // Whoever takes a view of a shard must give it back before the object is destroyed.
 class DatabaseParts {
  public:
-  explicit DatabaseParts(const std::string& path, const OpenOptions& options = {})
-      : environment(MakeEnvironment(path, options)),
+  // `adjust` may change the environment before any shard is opened.
+  explicit DatabaseParts(const std::string& path, const OpenOptions& options = {},
+                         const std::function<void(ShardEnvironment*)>& adjust = nullptr)
+      : environment(MakeEnvironment(path, options, adjust)),
         shards(environment, options.only_shards, options.on_damage),
         jobs(environment, shards, closing),
         upkeep(environment, shards, closing, options) {
@@ -45,9 +48,12 @@ class DatabaseParts {
   DatabaseParts(const DatabaseParts&) = delete;
   DatabaseParts& operator=(const DatabaseParts&) = delete;
 
-  static std::shared_ptr<ShardEnvironment> MakeEnvironment(const std::string& path,
-                                                           const OpenOptions& options) {
-    return MakeShardEnvironment(path, FindOrCreateDatabase(path, options).value(), options);
+  static std::shared_ptr<ShardEnvironment> MakeEnvironment(
+      const std::string& path, const OpenOptions& options,
+      const std::function<void(ShardEnvironment*)>& adjust = nullptr) {
+    auto made = MakeShardEnvironment(path, FindOrCreateDatabase(path, options).value(), options);
+    if (adjust) adjust(made.get());
+    return made;
   }
   std::shared_ptr<Shard> shard(std::uint32_t index) const { return shards.Find(index).value(); }
   // Commits each message to the shard of its topic.

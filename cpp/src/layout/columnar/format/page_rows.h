@@ -1,11 +1,15 @@
 // Brings rows from pages into batches.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string_view>
 
 #include "layout/columnar/format/page.h"
-#include "layout/layout.h"
+#include "layout/stream_reader.h"
 #include "topicdb/message.h"
 
 namespace topicdb::columnar {

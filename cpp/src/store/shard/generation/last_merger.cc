@@ -126,7 +126,7 @@ Result<std::uint64_t> LastMerger::Run(const KeepLastMerge& wanted,
   // families must stay. The next opening drops families without a record, also if dropping them
   // fails here.
   if (merge.made != nullptr && !is_in && shard_.poison.ok()) {
-    shard_.db->DropColumnFamilies(merge.made->all_families()).PermitUncheckedError();
+    shard_.DropFamilies(merge.made->all_families()).IgnoreError();
   }
   TOPICDB_RETURN_IF_ERROR(status);
   return is_in ? merge.made->CountersForCommit().messages : 0;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "rocks/drop_families.h"
 #include "rocks/rocks_compat.h"
 #include "store/read/drop_summary.h"
 
@@ -88,7 +87,7 @@ Status SlabDropper::DropLeaving() {
     for (rocksdb::ColumnFamilyHandle* family : slab->all_families()) families.push_back(family);
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(batch.Delete(meta::SlabKey(slab->id())), what));
   }
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(rocks::DropFamilies(shard_.db.get(), families), what));
+  TOPICDB_RETURN_IF_ERROR(shard_.DropFamilies(families));
   leaving_.clear();
   return shard_.Write({rocks::EntryKind::kGeneration}, &batch);
 }

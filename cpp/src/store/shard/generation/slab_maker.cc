@@ -22,7 +22,12 @@ Result<FamiliesByName> SlabMaker::MakeFamilies(const std::vector<NewSlab>& slabs
   }
   FamiliesByName families;
   const rocksdb::Status status = stock_.Take(shard_.db.get(), names, names_ahead, &families);
-  if (status.ok()) return families;
+  if (status.ok()) {
+    rocks::FamilyHandles handles;
+    for (const auto& [name, family] : families) handles.push_back(family->get());
+    shard_.log->AddFamilies(handles);
+    return families;
+  }
   // If the directory is gone, that says more than what RocksDB has met.
   TOPICDB_RETURN_IF_ERROR(shard_.CheckInPlaceLocked());
   const Status fault = rocks::FromRocks(status, "creating a generation of " + shard_.Name());
@@ -102,8 +107,9 @@ std::uint32_t SlabMaker::GenerationStep(RetentionClassId retention_class) const 
 
 Status SlabMaker::DropUnused(FamiliesByName unnamed) {
   stock_.Put(std::move(unnamed));
-  return rocks::FromRocks(stock_.Drop(shard_.db.get()),
-                          "dropping unused families of " + shard_.Name());
+  Status status = shard_.DropFamilies(stock_.handles());
+  stock_.Clear();
+  return status;
 }
 
 }  // namespace topicdb

@@ -89,7 +89,6 @@ class ShardLoader {
             : rocks::Open(options, directory_, families, &handles, &shard_->db);
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, context));
     rocks::OrderObjects(shard_->db.get(), handles);
-    shard_->log = std::make_unique<rocks::LocalLog>(shard_->db.get(), shard_->Name());
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
       auto owned = std::make_unique<FamilyHandle>(shard_->db.get(), handle);
       if (handle->GetName() == rocksdb::kDefaultColumnFamilyName) {
@@ -98,7 +97,33 @@ class ShardLoader {
         found_.unnamed[handle->GetName()] = std::move(owned);
       }
     }
+    return OpenLog();
+  }
+
+  // A database that is only read has RocksDB's log, whatever log its writer has: it writes nothing.
+  Status OpenLog() {
+    if (environment_->open_log && !environment_->read_only) {
+      TOPICDB_ASSIGN_OR_RETURN(
+          shard_->log,
+          environment_->open_log({shard_->db.get(), shard_->Name(), *shard_->default_family,
+                                  &found_.unnamed, environment_->resources}));
+      return Status::Ok();
+    }
+    if (!environment_->read_only) TOPICDB_RETURN_IF_ERROR(CheckNotReplicated());
+    shard_->log = std::make_unique<rocks::LocalLog>(shard_->db.get(), shard_->Name());
     return Status::Ok();
+  }
+
+  // A write that the replicated log does not have would make this replica differ from the others.
+  Status CheckNotReplicated() const {
+    std::string value;
+    const rocksdb::Status status =
+        shard_->db->Get(rocksdb::ReadOptions(), meta::AppliedKey(), &value);
+    if (status.IsNotFound()) return Status::Ok();
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "opening " + directory_));
+    return ReadOnly(shard_->Name() +
+                    " is one of several replicas, so only its site may write it: "
+                    "read it with mode='r', or write to the database by way of its site");
   }
 
   meta::Identity ExpectedIdentity() const { return {environment_->database, shard_->index}; }

@@ -4,6 +4,7 @@
 
 #include <rocksdb/convenience.h>
 
+#include "rocks/drop_families.h"
 #include "rocks/rocks_compat.h"
 
 namespace topicdb {
@@ -206,7 +207,15 @@ Status ShardState::FlushFamilies(const std::vector<SlabView>& of_slabs, bool wai
   rocksdb::FlushOptions options;
   options.wait = wait;
   options.allow_write_stall = true;  // false: waits for a moment at which it stalls nobody
-  return rocks::FromRocks(db->Flush(options, families), "flushing " + Name());
+  return rocks::FromRocks(db->Flush(options, log->FlushedWith(std::move(families))),
+                          "flushing " + Name());
+}
+
+Status ShardState::DropFamilies(const rocks::FamilyHandles& families) {
+  if (families.empty()) return Status::Ok();
+  TOPICDB_RETURN_IF_ERROR(log->PrepareDrop(families));
+  return rocks::FromRocks(rocks::DropFamilies(db.get(), families),
+                          "dropping column families of " + Name());
 }
 
 // Several threads may be here. Each returns when everything that was committed before its call is

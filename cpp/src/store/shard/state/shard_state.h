@@ -14,6 +14,7 @@
 #include "base/leap_clock.h"
 #include "base/thread/mutex.h"
 #include "rocks/log/shard_log.h"
+#include "rocks/rocks_compat.h"
 #include "store/catalog/meta.h"
 #include "store/catalog/retention_file.h"
 #include "store/slab/family_stock.h"
@@ -91,6 +92,9 @@ class ShardState {
   // seals, merges or removes garbage calls it first, so as not to make only parts of such commits
   // durable.
   Status FlushUnlogged() TOPICDB_EXCLUDES(mutex);
+  // Drops these families, which no record names as current or read-only any more, from RocksDB.
+  // Their handles stay valid. May be repeated after an error.
+  Status DropFamilies(const rocks::FamilyHandles& families) TOPICDB_REQUIRES(mutex);
   // Returns how many bytes were written since the last call of FlushFamilies.
   std::uint64_t UnflushedBytes() const { return log->bytes() - flushed_bytes_; }
 

@@ -1,0 +1,45 @@
+// Does in a replica what the entries of the replicated log say.
+#pragma once
+
+#include <string_view>
+
+#include "replication/entry.h"
+#include "replication/replicated_log.h"
+#include "replication/unlogged_rocks.h"
+#include "store/view/shard_environment.h"
+
+namespace topicdb::replication {
+
+// Writes entries to the RocksDB of a replica, and makes and drops its column families. Every
+// replica that is given the same entries has the same keys and values afterwards.
+//
+// An entry counts if it belongs to the present epoch, and if no entry of that epoch with its number
+// or a later one has counted before. A batch with commits must also continue the last commit. Other
+// entries do nothing, in every replica. So what a leader still had on its way when another one
+// began to lead has no effect.
+//
+// The opening of a shard makes one, and uses it from one thread.
+class EntryApplier {
+ public:
+  // `shard` and `rocks` must outlive it. Adds the families that it makes to shard.families, and
+  // removes those that it drops.
+  EntryApplier(const OpenedShard& shard, UnloggedRocks* rocks) : shard_(shard), rocks_(*rocks) {}
+
+  // Applies the entry at `place`, unless it has been applied before. Entries must come in their
+  // order; applied ones may come again, also in another object. Returns kCorruption for a damaged
+  // entry, kSchema for one of a later version, and kStorage. After an error, the entries from this
+  // one on must be applied again.
+  Status Apply(const LogPlace& place, std::string_view bytes);
+
+ private:
+  bool Counts(const Entry& entry, const meta::Applied& before) const;
+  Status ApplyBatch(const Entry& entry, const meta::Applied& after);
+  Status ApplyDrop(const Entry& entry, const meta::Applied& after);
+  // Returns the handle of a family, which it makes if there is none.
+  Result<rocksdb::ColumnFamilyHandle*> FindOrMake(const SlabFamily& family);
+
+  const OpenedShard& shard_;
+  UnloggedRocks& rocks_;
+};
+
+}  // namespace topicdb::replication

@@ -1,0 +1,87 @@
+#include "replication/replicated_shard_log.h"
+
+#include <utility>
+
+#include "replication/batch_scan.h"
+#include "rocks/local_log.h"
+
+namespace topicdb::replication {
+
+Result<std::unique_ptr<ReplicatedShardLog>> ReplicatedShardLog::Lead(
+    ReplicatedLog* log, std::unique_ptr<UnloggedRocks> rocks) {
+  std::unique_ptr<ReplicatedShardLog> made(new ReplicatedShardLog(log, std::move(rocks)));
+  Entry lead;
+  lead.kind = EntryKind::kLead;
+  TOPICDB_ASSIGN_OR_RETURN(const LogPlace place, log->Propose(Encode(lead)));
+  rocksdb::WriteBatch nothing;
+  const meta::Applied applied{place.index, place.term, /*epoch=*/place.term, /*number=*/0};
+  TOPICDB_RETURN_IF_ERROR(made->rocks_->Write(&nothing, applied, std::nullopt));
+  return made;
+}
+
+Status ReplicatedShardLog::Write(const rocks::ShardEntry& entry, rocksdb::WriteBatch* batch) {
+  TOPICDB_ASSIGN_OR_RETURN(const BatchContent content, ScanBatch(*batch));
+  const MutexLock lock(mutex_);
+  Entry made;
+  made.kind = entry.kind == rocks::EntryKind::kData ? EntryKind::kPages : EntryKind::kBatch;
+  if (content.serial.has_value() && *content.serial != rocks_->serial()) {
+    made.previous_serial = rocks_->serial();
+    made.serial = *content.serial;
+  }
+  for (const std::uint32_t id : content.families) {
+    const std::optional<SlabFamily> family = rocks_->Find(id);
+    if (family.has_value()) {
+      made.families.push_back({id, *family});
+    } else if (made.kind == EntryKind::kPages) {
+      return Status::Ok();  // the slab was dropped, and nobody misses its pages
+    } else {
+      return StorageFault("writing " + rocks_->name() + ": the column family " +
+                          std::to_string(id) + " was dropped");
+    }
+  }
+  made.body = batch->Data();
+  return ProposeAndWrite(&made, content.serial, batch);
+}
+
+Status ReplicatedShardLog::ProposeAndWrite(Entry* entry, std::optional<Serial> serial,
+                                           rocksdb::WriteBatch* batch) {
+  const meta::Applied before = rocks_->applied();
+  entry->epoch = before.epoch;
+  entry->number = before.number + 1;
+  std::string bytes = Encode(*entry);
+  bytes_ += bytes.size();
+  auto place = log_.Propose(std::move(bytes));
+  TOPICDB_RETURN_IF_ERROR(place.status().WithContext("writing " + rocks_->name()));
+  return rocks_->Write(batch, {place->index, place->term, entry->epoch, entry->number}, serial);
+}
+
+Status ReplicatedShardLog::CheckInPlace() const {
+  return rocks::CheckShardInPlace(*rocks_->db(), rocks_->name());
+}
+
+void ReplicatedShardLog::AddFamilies(const rocks::FamilyHandles& families) {
+  for (rocksdb::ColumnFamilyHandle* family : families) rocks_->Add(family);
+}
+
+Status ReplicatedShardLog::PrepareDrop(const rocks::FamilyHandles& families) {
+  const MutexLock lock(mutex_);
+  Entry drop;
+  drop.kind = EntryKind::kDrop;
+  for (rocksdb::ColumnFamilyHandle* family : families) {
+    const std::optional<SlabFamily> known = rocks_->Find(family->GetID());
+    if (known.has_value()) drop.dropped.push_back(*known);
+  }
+  if (drop.dropped.empty()) return Status::Ok();  // no batch has named them
+  rocksdb::WriteBatch nothing;
+  TOPICDB_RETURN_IF_ERROR(ProposeAndWrite(&drop, std::nullopt, &nothing));
+  // A family goes at once, also from the files, so what was written before must be in files first.
+  TOPICDB_RETURN_IF_ERROR(rocks_->Flush());
+  for (rocksdb::ColumnFamilyHandle* family : families) rocks_->Remove(family);
+  return Status::Ok();
+}
+
+rocks::FamilyHandles ReplicatedShardLog::FlushedWith(rocks::FamilyHandles) const {
+  return rocks_->Families();
+}
+
+}  // namespace topicdb::replication
