@@ -3,9 +3,17 @@
 //! `docs/internals/consensus.md` says how the parts work together.
 
 mod bytes_io;
+mod calls;
+pub mod driver;
+#[cfg(test)]
+mod driver_test;
 pub mod engine;
 pub mod error;
 pub mod fence;
 pub mod log;
 #[cfg(test)]
 mod log_test;
+pub mod outside;
+#[cfg(test)]
+mod sim;
+pub mod waiting;

@@ -486,6 +486,7 @@ impl<D: Disk> GroupLog<D> {
 
     pub fn set_conf(&mut self, conf: ConfState, index: u64) {
         (self.state.conf, self.state.conf_index) = (conf, index);
+        self.snapshot = None; // a replica that joins takes none whose members it is not among
         self.changed = true;
     }
 
@@ -539,10 +540,10 @@ impl<D: Disk> GroupLog<D> {
     /// Returns the first index from which on there are at most about `bytes` of entries.
     pub fn index_behind(&self, bytes: u64) -> u64 {
         let bound = self.bytes.saturating_sub(bytes);
-        match self.marks.iter().find(|mark| mark.1 >= bound) {
-            Some(mark) if bound > 0 => mark.0,
-            _ => self.state.cut.0,
+        if bound == 0 {
+            return self.state.cut.0;
         }
+        self.marks.iter().find(|mark| mark.1 >= bound).map_or(self.state.last.0 + 1, |mark| mark.0)
     }
 
     pub fn take_write(&mut self) -> Option<GroupWrite> {
