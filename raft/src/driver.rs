@@ -17,10 +17,11 @@ use raft::eraftpb::{ConfChangeV2, ConfState, Entry, EntryType, Message, MessageT
 use raft::{Config, ProgressState, RawNode, Ready, SnapshotStatus, StateRole};
 
 use crate::error::{LogError, Result};
-use crate::log::{gather, Disk, GroupLog, GroupWrite, Log, Manifest};
+use crate::log::{gather, Disk, GroupLog, GroupWrite, Log};
 #[cfg(test)]
 use crate::outside::Fault;
 use crate::outside::{Options, Outside, Role};
+use crate::state::Manifest;
 use crate::waiting::{Answer, Waiting};
 
 /// One group, as the driver has it.

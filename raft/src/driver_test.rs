@@ -7,9 +7,10 @@ use raft::eraftpb::{Entry, Message, MessageType};
 use crate::driver::Driver;
 use crate::error::{LogError, Result};
 use crate::fence::{Fence, Identity};
-use crate::log::{Disk, GroupWrite, Log, LogOptions, Manifest};
+use crate::log::{Disk, GroupWrite, Log, LogOptions};
 use crate::outside::{Options, Outside, Role, ENTRY_BYTES_MAX};
 use crate::sim::SimDisk;
+use crate::state::Manifest;
 use crate::waiting::Answer;
 
 const GROUP: u64 = 1;

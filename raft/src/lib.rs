@@ -16,4 +16,5 @@ mod log_test;
 pub mod outside;
 #[cfg(test)]
 mod sim;
+pub mod state;
 pub mod waiting;

@@ -13,15 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use protobuf::Message as _;
 use raft::eraftpb::{ConfState, Entry, HardState, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
-use crate::bytes_io::{Reader, Writer};
 use crate::error::{LogError, Result};
 use crate::fence::{Fence, FenceRow, Identity};
+use crate::state::{GroupState, Manifest};
 
-const STATE_VERSION: u8 = 1;
 const CHECK_BYTES: usize = 8 << 20; // read at once when a log is opened and checked
 const MARK_BYTES: u64 = 1 << 20; // how finely a group knows the bytes behind its newest entry
 
@@ -53,122 +51,6 @@ pub trait Disk: Send + Sync + 'static {
     fn took_new_file(&self) -> bool;
     /// Names the log in errors.
     fn place(&self) -> &str;
-}
-
-/// A snapshot as the consensus sees it: what it holds is known to the client alone.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Manifest {
-    /// The last entry that the snapshot has.
-    pub index: u64,
-    pub term: u64,
-    pub conf: ConfState,
-    /// The entry that made `conf`; it may be newer than `index`.
-    pub conf_index: u64,
-    pub data: Bytes,
-}
-
-impl Manifest {
-    pub fn to_snapshot(&self) -> Snapshot {
-        let mut data = self.conf_index.to_le_bytes().to_vec();
-        data.extend_from_slice(&self.data);
-        let mut snapshot = Snapshot { data: data.into(), ..Snapshot::default() };
-        let meta = snapshot.mut_metadata();
-        (meta.index, meta.term) = (self.index, self.term);
-        meta.set_conf_state(self.conf.clone());
-        snapshot
-    }
-
-    pub fn from_snapshot(snapshot: &Snapshot) -> Option<Self> {
-        let meta = snapshot.get_metadata();
-        let (head, data) = snapshot.data.split_at_checked(8)?;
-        Some(Self {
-            index: meta.index,
-            term: meta.term,
-            conf: meta.get_conf_state().clone(),
-            conf_index: u64::from_le_bytes(head.try_into().ok()?),
-            data: Bytes::copy_from_slice(data),
-        })
-    }
-}
-
-/// The record of a group beside its entries.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct GroupState {
-    version: u64,
-    hard: HardState,
-    last: (u64, u64), // index and term of the last entry
-    cut: (u64, u64),  // index and term of the last entry that is forgotten
-    conf: ConfState,
-    conf_index: u64,
-    /// A snapshot that the client may have installed already, without its data.
-    installing: Option<Manifest>,
-}
-
-impl GroupState {
-    fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
-        out.u8(STATE_VERSION).u64(self.version);
-        out.u64(self.hard.term).u64(self.hard.vote).u64(self.hard.commit);
-        out.u64(self.last.0).u64(self.last.1).u64(self.cut.0).u64(self.cut.1);
-        encode_conf(&mut out, self.conf_index, &self.conf);
-        out.u8(u8::from(self.installing.is_some()));
-        if let Some(manifest) = &self.installing {
-            out.u64(manifest.index).u64(manifest.term);
-            encode_conf(&mut out, manifest.conf_index, &manifest.conf);
-        }
-        out.seal()
-    }
-
-    fn decode(place: &str, group: u64, bytes: &[u8]) -> Result<Self> {
-        let damaged = || LogError::damaged(place, format!("the state of group {group} cannot be read"));
-        let mut record = Reader::unseal(bytes).ok_or_else(damaged)?;
-        let version = record.u8().ok_or_else(damaged)?;
-        if version != STATE_VERSION {
-            return Err(LogError::TooNew(format!(
-                "{place}: the state of group {group} has version {version}, and this program knows \
-                 versions up to {STATE_VERSION}. Use a newer program"
-            )));
-        }
-        Self::decode_body(&mut record).ok_or_else(damaged)
-    }
-
-    fn decode_body(record: &mut Reader) -> Option<Self> {
-        let mut state = Self { version: record.u64()?, ..Self::default() };
-        state.hard.term = record.u64()?;
-        state.hard.vote = record.u64()?;
-        state.hard.commit = record.u64()?;
-        state.last = (record.u64()?, record.u64()?);
-        state.cut = (record.u64()?, record.u64()?);
-        (state.conf_index, state.conf) = decode_conf(record)?;
-        if record.u8()? != 0 {
-            let (index, term) = (record.u64()?, record.u64()?);
-            let (conf_index, conf) = decode_conf(record)?;
-            state.installing = Some(Manifest { index, term, conf, conf_index, data: Bytes::new() });
-        }
-        record.0.is_empty().then_some(state)
-    }
-
-    fn row(&self) -> FenceRow {
-        FenceRow {
-            version: self.version,
-            term: self.hard.term,
-            vote: self.hard.vote,
-            last_index: self.last.0,
-            last_term: self.last.1,
-        }
-    }
-}
-
-fn encode_conf(out: &mut Writer, index: u64, conf: &ConfState) {
-    let bytes = conf.write_to_bytes().unwrap_or_default();
-    out.u64(index).u32(bytes.len() as u32).bytes(&bytes);
-}
-
-fn decode_conf(record: &mut Reader) -> Option<(u64, ConfState)> {
-    let index = record.u64()?;
-    let count = record.u32()? as usize;
-    let conf = ConfState::parse_from_bytes(record.bytes(count)?).ok()?;
-    Some((index, conf))
 }
 
 #[derive(Debug, Clone)]

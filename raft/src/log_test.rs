@@ -10,7 +10,8 @@ use tempfile::TempDir;
 use crate::engine::{EngineDisk, EngineOptions};
 use crate::error::{LogError, Result};
 use crate::fence::Identity;
-use crate::log::{by_id, gather, GroupLog, Log, LogOptions, Manifest};
+use crate::log::{by_id, gather, GroupLog, Log, LogOptions};
+use crate::state::Manifest;
 
 type TestGroup = GroupLog<EngineDisk>;
 

@@ -3,7 +3,7 @@
 use raft::eraftpb::{ConfState, Entry, Message};
 use raft::StateRole;
 
-use crate::log::Manifest;
+use crate::state::Manifest;
 use crate::waiting::Answer;
 
 /// The largest entry. Larger batches are several entries of one call.

@@ -9,8 +9,9 @@ use super::random::Random;
 use crate::driver::Driver;
 use crate::error::Result;
 use crate::fence::{Fence, Identity};
-use crate::log::{by_id, Log, LogOptions, Manifest};
+use crate::log::{by_id, Log, LogOptions};
 use crate::outside::{Options, Outside, Role};
+use crate::state::Manifest;
 use crate::waiting::Answer;
 
 /// The data of a group: how far it is, and the digest of all that it applied.

@@ -4,60 +4,22 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use raft::eraftpb::{ConfState, Message, MessageType};
 
-use super::check::{part, Checked, Checker};
+use super::check::{Checked, Checker};
 use super::plan::Plan;
 use super::random::{mix, Random};
 use super::site::{encode, Client, Data, Did, Effects, Site};
+use super::stats::Stats;
 use crate::driver::Driver;
 use crate::error::{LogError, Result};
 use crate::log::LogOptions;
 use crate::outside::{Fault, Options, Role, Status};
 use crate::sim::disk::SimDisk;
-use crate::waiting::Answer;
 
 const TICK: u64 = 50;
 const RECOVERY: u64 = 60_000; // after all troubles are over, everything is well within this time
 
-/// What came about in runs.
-#[derive(Debug, Default, Clone)]
-pub struct Stats {
-    pub events: u64,
-    pub acknowledged: u64,
-    pub refused: u64,
-    pub unknown: u64,
-    pub reads: u64,
-    pub elections: u64,
-    pub crashes: u64,
-    pub failed_writes: u64,
-    pub snapshots: u64,
-    pub changes: u64,
-    pub transfers: u64,
-    pub damaged: u64,
-    /// How often a leader would send a replica what it has: next ≤ matched (raft-rs issue 557).
-    pub next_behind: u64,
-    pub trace: u64, // a hash of everything that happened
-}
-
-impl Stats {
-    pub fn add(&mut self, other: &Stats) {
-        self.events += other.events;
-        self.acknowledged += other.acknowledged;
-        self.refused += other.refused;
-        self.unknown += other.unknown;
-        self.reads += other.reads;
-        self.elections += other.elections;
-        self.crashes += other.crashes;
-        self.failed_writes += other.failed_writes;
-        self.snapshots += other.snapshots;
-        self.changes += other.changes;
-        self.transfers += other.transfers;
-        self.damaged += other.damaged;
-        self.next_behind += other.next_behind;
-    }
-}
-
 #[derive(Debug)]
-enum Event {
+pub(super) enum Event {
     Tick(usize),
     Deliver { from: usize, to: u64, group: u64, message: Message },
     Apply { site: usize, boot: u64, group: u64 },
@@ -72,30 +34,31 @@ enum Event {
 }
 
 #[derive(Clone, Copy)]
-enum Call {
+pub(super) enum Call {
     Propose { group: u64, parts: u64 },
     Read { group: u64, site: usize },
     Change,
     Transfer,
 }
 
-struct World {
-    plan: Plan,
-    random: Random,
-    fault: Option<Fault>,
-    now: u64,
-    sequence: u64,
-    events: BTreeMap<(u64, u64), Event>,
-    sites: Vec<Site>,
-    slots: HashMap<u64, usize>, // replica → its site
-    replicas: u64,
-    cut: BTreeSet<(usize, usize)>,        // links that lose everything, one way
-    wanted: BTreeMap<u64, BTreeSet<u64>>, // the voters that each group shall have
-    checker: Checker,
-    calls: HashMap<u64, Call>,
-    tokens: u64,
-    is_calm: bool,
-    stats: Stats,
+/// The whole of a run. Owned by `run`.
+pub(super) struct World {
+    pub(super) plan: Plan,
+    pub(super) random: Random,
+    pub(super) fault: Option<Fault>,
+    pub(super) now: u64,
+    pub(super) sequence: u64,
+    pub(super) events: BTreeMap<(u64, u64), Event>,
+    pub(super) sites: Vec<Site>,
+    pub(super) slots: HashMap<u64, usize>, // replica → its site
+    pub(super) replicas: u64,
+    pub(super) cut: BTreeSet<(usize, usize)>, // links that lose everything, one way
+    pub(super) wanted: BTreeMap<u64, BTreeSet<u64>>, // the voters that each group shall have
+    pub(super) checker: Checker,
+    pub(super) calls: HashMap<u64, Call>,
+    pub(super) tokens: u64,
+    pub(super) is_calm: bool,
+    pub(super) stats: Stats,
 }
 
 /// Runs a seed. An error says which rule was broken, and when.
@@ -108,7 +71,7 @@ pub fn run(seed: u64, fault: Option<Fault>) -> std::result::Result<Stats, String
 }
 
 impl World {
-    fn new(plan: Plan, random: Random, fault: Option<Fault>) -> Self {
+    pub(super) fn new(plan: Plan, random: Random, fault: Option<Fault>) -> Self {
         Self {
             plan,
             random,
@@ -129,7 +92,7 @@ impl World {
         }
     }
 
-    fn run(&mut self) -> Checked {
+    pub(super) fn run(&mut self) -> Checked {
         self.begin()?;
         while let Some(((time, _), event)) = self.events.pop_first() {
             self.now = time;
@@ -151,7 +114,7 @@ impl World {
         Err("nothing happens any more".to_owned())
     }
 
-    fn begin(&mut self) -> Checked {
+    pub(super) fn begin(&mut self) -> Checked {
         let voters: Vec<u64> = (1..=self.plan.voters).collect();
         for slot in 0..(self.plan.voters + self.plan.spares) as usize {
             let site = self.new_site(slot, 1);
@@ -172,11 +135,11 @@ impl World {
         Ok(())
     }
 
-    fn random_to(&self, bound: u64) -> u64 {
+    pub(super) fn random_to(&self, bound: u64) -> u64 {
         mix(self.sequence ^ self.tokens) % bound
     }
 
-    fn new_site(&mut self, slot: usize, incarnation: u64) -> Site {
+    pub(super) fn new_site(&mut self, slot: usize, incarnation: u64) -> Site {
         self.replicas += 1;
         self.slots.insert(self.replicas, slot);
         let site = Site::new(slot as u64, incarnation, self.replicas, self.random.next());
@@ -185,7 +148,7 @@ impl World {
     }
 
     /// Boots a site for the first time, and makes its groups, until that succeeds.
-    fn begin_site(&mut self, slot: usize, voters: &[u64]) -> Result<()> {
+    pub(super) fn begin_site(&mut self, slot: usize, voters: &[u64]) -> Result<()> {
         let (options, log_options) = self.options(slot);
         let groups = 1..=self.plan.groups;
         let site = &mut self.sites[slot];
@@ -202,7 +165,7 @@ impl World {
         Ok(())
     }
 
-    fn options(&mut self, slot: usize) -> (Options, LogOptions) {
+    pub(super) fn options(&mut self, slot: usize) -> (Options, LogOptions) {
         let run = self.random.next();
         let ticks = 10 + (slot as u64 * 3 + self.random.below(3)) % self.plan.election_spread;
         let options = Options {
@@ -219,16 +182,16 @@ impl World {
         (options, LogOptions { cache_bytes: 2000, ignores_fence })
     }
 
-    fn at(&mut self, delay: u64, event: Event) {
+    pub(super) fn at(&mut self, delay: u64, event: Event) {
         self.sequence += 1;
         self.events.insert((self.now + delay, self.sequence), event);
     }
 
-    fn note(&mut self, what: u64) {
+    pub(super) fn note(&mut self, what: u64) {
         self.stats.trace = mix(self.stats.trace ^ what ^ self.now.rotate_left(32));
     }
 
-    fn handle(&mut self, event: Event) -> Checked {
+    pub(super) fn handle(&mut self, event: Event) -> Checked {
         let site = match &event {
             Event::Tick(site) | Event::Flush(site) => Some(*site),
             Event::Apply { site, .. } | Event::Fetched { site, .. } | Event::Taken { site, .. } => {
@@ -269,7 +232,7 @@ impl World {
     // What a site does.
 
     /// Calls a driver, lets it do what there is to do, and sees to what it did.
-    fn drive(
+    pub(super) fn drive(
         &mut self,
         slot: usize,
         act: impl FnOnce(&mut Driver<SimDisk>, &mut Effects) -> Result<()>,
@@ -298,7 +261,7 @@ impl World {
     }
 
     /// Some sites die when they have just promised something.
-    fn dies_after(&mut self, did: &Did) -> bool {
+    pub(super) fn dies_after(&mut self, did: &Did) -> bool {
         let promises = |message: &Message| match message.get_msg_type() {
             MessageType::MsgRequestVoteResponse => 10,
             MessageType::MsgAppendResponse | MessageType::MsgRequestVote => 1,
@@ -308,7 +271,7 @@ impl World {
         !self.is_calm && self.random.chance(weight * self.plan.dies_after_promise)
     }
 
-    fn settle(&mut self, slot: usize, did: Did) -> Checked {
+    pub(super) fn settle(&mut self, slot: usize, did: Did) -> Checked {
         for (group, data) in did.installed {
             self.stats.snapshots += 1;
             self.note(data.digest);
@@ -341,7 +304,12 @@ impl World {
         Ok(())
     }
 
-    fn committed(&mut self, slot: usize, group: u64, entries: Vec<raft::eraftpb::Entry>) -> Checked {
+    pub(super) fn committed(
+        &mut self,
+        slot: usize,
+        group: u64,
+        entries: Vec<raft::eraftpb::Entry>,
+    ) -> Checked {
         let replica = self.sites[slot].replica();
         let Some(status) = self.status(slot, group) else {
             return Ok(());
@@ -364,7 +332,7 @@ impl World {
         Ok(())
     }
 
-    fn leads(&mut self, slot: usize, group: u64, term: u64) -> Checked {
+    pub(super) fn leads(&mut self, slot: usize, group: u64, term: u64) -> Checked {
         self.stats.elections += 1;
         let replica = self.sites[slot].replica();
         let Some(store) = self.sites[slot].driver.as_ref().and_then(|driver| driver.store(group)) else {
@@ -374,7 +342,7 @@ impl World {
     }
 
     /// Looks at what only the inside of a driver shows.
-    fn watch(&mut self, slot: usize) -> Checked {
+    pub(super) fn watch(&mut self, slot: usize) -> Checked {
         for group in 1..=self.plan.groups {
             let Some(driver) = &self.sites[slot].driver else {
                 return Ok(());
@@ -391,7 +359,7 @@ impl World {
     }
 
     /// A write failed. The driver must not go on; the process begins again later.
-    fn fail(&mut self, slot: usize) -> Checked {
+    pub(super) fn fail(&mut self, slot: usize) -> Checked {
         self.stats.failed_writes += 1;
         let site = &mut self.sites[slot];
         if let Some(driver) = &mut site.driver {
@@ -406,7 +374,7 @@ impl World {
         Ok(())
     }
 
-    fn crash(&mut self, slot: usize) {
+    pub(super) fn crash(&mut self, slot: usize) {
         let is_up = self.sites[slot].driver.is_some();
         if is_up {
             self.stats.crashes += 1;
@@ -417,7 +385,7 @@ impl World {
         }
     }
 
-    fn boot(&mut self, slot: usize) -> Checked {
+    pub(super) fn boot(&mut self, slot: usize) -> Checked {
         if self.sites[slot].driver.is_some() || self.sites[slot].is_refused {
             return Ok(());
         }
@@ -450,7 +418,7 @@ impl World {
     }
 
     /// At most one disk at a time is damaged, of at least three, and never when all is to be well.
-    fn wants_damage(&mut self, slot: usize) -> bool {
+    pub(super) fn wants_damage(&mut self, slot: usize) -> bool {
         let is_alone = self.plan.voters < 3 || self.sites.iter().any(|site| site.is_refused);
         let replica = self.sites[slot].replica();
         let is_member = self.wanted.values().all(|wanted| wanted.contains(&replica));
@@ -459,7 +427,7 @@ impl World {
     }
 
     /// Says whether each group has the voters that it shall have, so that it can do without one.
-    fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         (1..=self.plan.groups).all(|group| {
             self.newest_conf(group).is_some_and(|conf| {
                 conf.voters.iter().copied().collect::<BTreeSet<_>>() == self.wanted[&group]
@@ -470,12 +438,12 @@ impl World {
         })
     }
 
-    fn newest_conf(&self, group: u64) -> Option<ConfState> {
+    pub(super) fn newest_conf(&self, group: u64) -> Option<ConfState> {
         let stores = self.sites.iter().filter_map(|site| site.driver.as_ref()?.store(group));
         stores.map(|store| store.conf()).max_by_key(|conf| conf.1).map(|conf| conf.0.clone())
     }
 
-    fn apply(&mut self, slot: usize, boot: u64, group: u64) -> Checked {
+    pub(super) fn apply(&mut self, slot: usize, boot: u64, group: u64) -> Checked {
         let site = &mut self.sites[slot];
         let Some(client) = site.clients.get_mut(&group).filter(|_| site.boots == boot) else {
             return Ok(());
@@ -488,7 +456,7 @@ impl World {
         self.drive(slot, |driver, _| driver.applied(group, data.index))
     }
 
-    fn flush(&mut self, slot: usize) -> Checked {
+    pub(super) fn flush(&mut self, slot: usize) -> Checked {
         let delay = self.random.between(200, 1500);
         self.at(delay, Event::Flush(slot));
         for group in 1..=self.plan.groups {
@@ -506,20 +474,20 @@ impl World {
         Ok(())
     }
 
-    fn taken(&mut self, slot: usize, group: u64) -> Checked {
+    pub(super) fn taken(&mut self, slot: usize, group: u64) -> Checked {
         let data = self.sites[slot].clients[&group].applied;
         let fails = self.random.chance(100);
         let taken = if fails { None } else { Some((data.index, encode(data))) };
         self.drive(slot, |driver, _| driver.snapshot_taken(group, taken))
     }
 
-    fn status(&self, slot: usize, group: u64) -> Option<Status> {
+    pub(super) fn status(&self, slot: usize, group: u64) -> Option<Status> {
         self.sites[slot].driver.as_ref()?.status(group)
     }
 
     // The network.
 
-    fn send(&mut self, from: usize, group: u64, message: Message) {
+    pub(super) fn send(&mut self, from: usize, group: u64, message: Message) {
         let Some(to) = self.slots.get(&message.to).copied() else {
             return;
         };
@@ -538,7 +506,7 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, from: usize, to: u64, group: u64, message: Message) -> Checked {
+    pub(super) fn deliver(&mut self, from: usize, to: u64, group: u64, message: Message) -> Checked {
         match self.slots.get(&to).copied() {
             Some(slot) if !self.cut.contains(&(from, slot)) => {
                 self.drive(slot, |driver, effects| driver.receive(group, message, effects))
@@ -547,212 +515,10 @@ impl World {
         }
     }
 
-    // Callers.
-
-    fn call(&mut self) -> Checked {
-        let delay = if self.is_calm { 300 } else { self.random.between(1, self.plan.call_every) };
-        self.at(delay, Event::Call);
-        let group = self.random.between(1, self.plan.groups);
-        let leader = self.leader(group);
-        let any = self.random.below(self.sites.len() as u64) as usize;
-        let slot = if self.random.chance(800) || self.is_calm { leader.unwrap_or(any) } else { any };
-        let (kind, patience) = (self.random.below(100), self.random.between(5, 60));
-        let Some(deadline) = self.sites[slot].driver.as_ref().map(|driver| driver.now() + patience) else {
-            return Ok(());
-        };
-        self.tokens += 1;
-        let token = self.tokens;
-        if kind < 80 || self.is_calm {
-            let parts = if self.random.chance(150) { 3 } else { 1 };
-            self.calls.insert(token, Call::Propose { group, parts });
-            let size = self.random.below(120) as usize;
-            let entry = |number| [&part(token, number).to_le_bytes()[..], &vec![7; size]].concat();
-            let entries = (0..parts).map(entry).collect();
-            return self.drive(slot, |driver, _| driver.propose(group, token, entries, deadline));
-        }
-        if kind < 95 || !self.plan.transfers {
-            self.calls.insert(token, Call::Read { group, site: slot });
-            self.checker.barrier_begins(group, token);
-            return self.drive(slot, |driver, _| driver.read_barrier(group, token, deadline));
-        }
-        self.calls.insert(token, Call::Transfer);
-        let to = self.random.between(1, self.replicas);
-        self.drive(slot, |driver, _| driver.transfer(group, token, to, deadline))
-    }
-
-    fn answered(&mut self, slot: usize, token: u64, answer: Answer) -> Checked {
-        let Some(call) = self.calls.remove(&token) else {
-            return Err(format!("call {token} was answered twice: {answer:?}"));
-        };
-        self.note(token);
-        match (call, answer) {
-            (Call::Propose { group, parts }, Answer::Committed { index, term }) => {
-                self.stats.acknowledged += 1;
-                self.checker.acknowledged(group, token, parts, index, term)?;
-                self.check_durable(slot, group, index, term)
-            }
-            (Call::Propose { group, parts }, Answer::NotLeader { .. }) => {
-                self.stats.refused += 1;
-                self.checker.refused(group, token, parts)
-            }
-            (Call::Propose { .. }, Answer::Unknown { .. }) => {
-                self.stats.unknown += 1;
-                Ok(())
-            }
-            (Call::Read { group, site }, Answer::Read { index }) => {
-                self.stats.reads += 1;
-                let applied = self.sites[site].clients[&group].applied.index;
-                self.checker.barrier_ends(token, index, applied)
-            }
-            (Call::Change, Answer::Done) => {
-                self.stats.changes += 1;
-                Ok(())
-            }
-            (Call::Transfer, Answer::Done) => {
-                self.stats.transfers += 1;
-                Ok(())
-            }
-            (Call::Propose { .. }, answer) => Err(format!("a proposal was answered with {answer:?}")),
-            _ => Ok(()),
-        }
-    }
-
-    /// What is acknowledged is on the disks of a majority, unless voters have changed since.
-    fn check_durable(&mut self, slot: usize, group: u64, index: u64, term: u64) -> Checked {
-        let Some(status) = self.status(slot, group).filter(|_| self.plan.keeps_voters()) else {
-            return Ok(());
-        };
-        let voters = status.conf.voters.iter().filter_map(|replica| self.slots.get(replica));
-        let count = voters.filter(|voter| self.sites[**voter].disk.has(group, index, term)).count();
-        if count <= status.conf.voters.len() / 2 {
-            return Err(format!("entry {index} was acknowledged, and only {count} voters have it on disk"));
-        }
-        Ok(())
-    }
-
-    /// Returns the site that leads, as far as the sites know: that of the highest term.
-    fn leader(&self, group: u64) -> Option<usize> {
-        let leads =
-            |slot: &usize| self.status(*slot, group).filter(|s| s.role == Role::Leader).map(|s| s.term);
-        (0..self.sites.len()).filter(|slot| leads(slot).is_some()).max_by_key(|slot| leads(slot))
-    }
-
-    // Troubles, and who sees to them.
-
-    fn trouble(&mut self) -> Checked {
-        if self.is_calm {
-            return Ok(());
-        }
-        let delay = self.random.between(1, 2 * self.plan.trouble_every);
-        self.at(delay, Event::Trouble);
-        let any = self.random.below(self.sites.len() as u64) as usize;
-        if self.plan.crashes && self.random.chance(400) {
-            self.crash(any);
-        }
-        if self.plan.crashes_of_leader && self.random.chance(400) {
-            if let Some(slot) = self.leader(1) {
-                self.crash(slot);
-            }
-        }
-        if self.plan.crashes && self.random.chance(30) {
-            (0..self.sites.len()).for_each(|slot| self.crash(slot));
-        }
-        if self.plan.pauses && self.random.chance(300) {
-            self.sites[any].paused_to = self.now + self.random.between(100, 3000);
-        }
-        if self.plan.cuts && self.random.chance(500) {
-            self.cut_links(any);
-        }
-        Ok(())
-    }
-
-    /// Cuts a link, one way or both, or a site from all others, for a time.
-    fn cut_links(&mut self, slot: usize) {
-        let time = self.random.between(100, 4000);
-        let other = self.random.below(self.sites.len() as u64) as usize;
-        let (is_whole, is_one_way) = (self.random.chance(500), self.random.chance(400));
-        for peer in 0..self.sites.len() {
-            if peer != slot && (is_whole || peer == other) {
-                self.cut.insert((slot, peer));
-                self.at(time, Event::Calm(slot, peer));
-                if !is_one_way {
-                    self.cut.insert((peer, slot));
-                    self.at(time, Event::Calm(peer, slot));
-                }
-            }
-        }
-    }
-
-    /// Changes members, one step at a time: new replicas learn first, then all change at once.
-    fn operate(&mut self) -> Checked {
-        let delay = self.random.between(100, 600);
-        self.at(delay, Event::Operate);
-        self.replace_refused();
-        for group in 1..=self.plan.groups {
-            let Some(slot) = self.leader(group) else { continue };
-            let Some(status) = self.status(slot, group) else { continue };
-            let wanted = self.wanted[&group].clone();
-            let conf = &status.conf;
-            let is_done =
-                conf.voters.iter().copied().collect::<BTreeSet<_>>() == wanted && conf.learners.is_empty();
-            if is_done {
-                if self.plan.members && !self.is_calm && self.random.chance(200) {
-                    self.want_others(group);
-                }
-                continue;
-            }
-            let (voters, learners) = next_members(&status, &wanted);
-            self.tokens += 1;
-            let (token, deadline) =
-                (self.tokens, self.sites[slot].driver.as_ref().map_or(0, |d| d.now() + 40));
-            self.calls.insert(token, Call::Change);
-            self.drive(slot, |driver, _| driver.change(group, token, &voters, &learners, deadline))?;
-        }
-        Ok(())
-    }
-
-    /// Gives sites whose log was refused, or which left all groups, a new replica with an empty disk.
-    fn replace_refused(&mut self) {
-        for slot in 0..self.sites.len() {
-            if !self.sites[slot].is_refused {
-                continue;
-            }
-            let old = self.sites[slot].replica();
-            let incarnation = self.sites[slot].identity.incarnation + 1;
-            let boots = self.sites[slot].boots;
-            self.slots.remove(&old);
-            self.sites[slot] = self.new_site(slot, incarnation);
-            self.sites[slot].boots = boots; // so that what was on its way to the old one does not come
-            let new = self.sites[slot].replica();
-            for wanted in self.wanted.values_mut() {
-                if wanted.remove(&old) {
-                    wanted.insert(new);
-                }
-            }
-            if self.begin_site(slot, &[]).is_err() {
-                self.sites[slot].is_refused = true;
-            }
-        }
-    }
-
-    /// Adds a spare replica, takes one away, or swaps two.
-    fn want_others(&mut self, group: u64) {
-        let used: BTreeSet<u64> = self.wanted.values().flatten().copied().collect();
-        let spares: Vec<u64> = self.sites.iter().map(Site::replica).filter(|r| !used.contains(r)).collect();
-        let wanted: Vec<u64> = self.wanted[&group].iter().copied().collect();
-        let (adds, removes) = (self.random.chance(600), self.random.chance(500));
-        let new = self.random.pick(&spares).copied().filter(|_| adds);
-        let old = self.random.pick(&wanted).copied().filter(|_| removes && wanted.len() > 1);
-        if let Some(wanted) = self.wanted.get_mut(&group) {
-            wanted.extend(new);
-            if let Some(old) = old {
-                wanted.remove(&old);
-            }
-        }
-    }
+    // The end.
 
     /// Ends all troubles.
-    fn calm(&mut self) {
+    pub(super) fn calm(&mut self) {
         self.is_calm = true;
         self.cut.clear();
         for slot in 0..self.sites.len() {
@@ -766,7 +532,7 @@ impl World {
 
     /// Says whether each group has the members that it shall have, which all have applied everything,
     /// a call since the troubles among it.
-    fn is_well(&self) -> bool {
+    pub(super) fn is_well(&self) -> bool {
         (1..=self.plan.groups).all(|group| {
             let Some(status) = self.leader(group).and_then(|slot| self.status(slot, group)) else {
                 return false;
@@ -791,7 +557,7 @@ impl World {
         })
     }
 
-    fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let mut text = format!("wanted {:?}", self.wanted);
         for slot in 0..self.sites.len() {
             for group in 1..=self.plan.groups {
@@ -810,7 +576,7 @@ impl World {
 
     /// Checks the logs once more: where two have an entry of the same index and term, all before it are
     /// the same.
-    fn finish(&mut self) -> Checked {
+    pub(super) fn finish(&mut self) -> Checked {
         for group in 1..=self.plan.groups {
             for first in 0..self.sites.len() {
                 for second in 0..first {
@@ -821,7 +587,7 @@ impl World {
         Ok(())
     }
 
-    fn compare_logs(&self, group: u64, first: usize, second: usize) -> Checked {
+    pub(super) fn compare_logs(&self, group: u64, first: usize, second: usize) -> Checked {
         let store = |slot: usize| self.sites[slot].driver.as_ref()?.store(group);
         let (Some(a), Some(b)) = (store(first), store(second)) else {
             return Ok(());
@@ -842,19 +608,5 @@ impl World {
             must_match |= is_same;
         }
         Ok(())
-    }
-}
-
-/// Returns the members of the next step towards the voters that are wanted.
-fn next_members(status: &Status, wanted: &BTreeSet<u64>) -> (Vec<u64>, Vec<u64>) {
-    let conf = &status.conf;
-    let missing: Vec<u64> = wanted.iter().copied().filter(|r| !conf.voters.contains(r)).collect();
-    let is_near = |replica: &u64| {
-        status.peers.iter().any(|peer| peer.replica == *replica && peer.matched + 5 >= status.commit)
-    };
-    if missing.iter().all(is_near) {
-        (wanted.iter().copied().collect(), Vec::new())
-    } else {
-        (conf.voters.clone(), missing)
     }
 }
