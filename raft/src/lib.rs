@@ -16,5 +16,9 @@ mod log_test;
 pub mod outside;
 #[cfg(test)]
 mod sim;
+pub mod site;
+#[cfg(test)]
+mod site_test;
 pub mod state;
+pub mod transport;
 pub mod waiting;

@@ -122,6 +122,10 @@ impl<D: Disk> Log<D> {
         Ok((log, groups))
     }
 
+    pub fn disk(&self) -> Arc<D> {
+        self.disk.clone()
+    }
+
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
