@@ -29,6 +29,18 @@ lint() { cargo fmt --check && cargo clippy --locked --all-targets -- -D warnings
 
 test_all() { cargo test --locked; }
 
+# A C program that opens three sites, closes the leader, and looks for its values.
+test_interface() {
+  local made=$topicdb_root/build/raft-interface
+  rm -rf "$made"
+  mkdir -p "$made/sites"
+  cargo build --locked --profile sim --lib
+  "${CC:-cc}" -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude tests/interface.c \
+    "$CARGO_TARGET_DIR/sim/libtopicdb_raft.a" -lpthread -ldl -lm -o "$made/interface"
+  "${CXX:-c++}" -std=c++20 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ include/topicdb_raft.h
+  timeout 300 "$made/interface" "$made/sites"
+}
+
 compile_simulator() { cargo test --locked --profile sim --no-run; }
 
 simulate() { cargo test --locked --quiet --profile sim every_seed_holds -- --nocapture; }
@@ -38,6 +50,7 @@ case ${1:-} in
     get_crates
     topicdb_step "raft: format and lints" topicdb_logged "$log" lint
     topicdb_step "raft: tests" topicdb_logged "$log" test_all
+    topicdb_step "raft: the C interface" topicdb_logged "$log" test_interface
     export TOPICDB_SIM_SEEDS=${TOPICDB_SIM_SEEDS:-10000}
     ;;
   simulate)

@@ -10,6 +10,7 @@ mod driver_test;
 pub mod engine;
 pub mod error;
 pub mod fence;
+mod ffi;
 pub mod log;
 #[cfg(test)]
 mod log_test;

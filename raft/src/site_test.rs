@@ -371,6 +371,27 @@ fn a_closed_site_says_so() {
 }
 
 #[test]
+fn a_call_that_waits_when_its_site_closes_gets_an_answer() {
+    let mut cluster = Cluster::new(3, false);
+    let leader = cluster.propose(b"one");
+    (0..3).filter(|at| *at != leader).for_each(|at| cluster.stop(at));
+    let handle = cluster.handle(leader).clone();
+    let last = handle.status(GROUP).unwrap().unwrap().last;
+    let waits = {
+        let handle = handle.clone();
+        std::thread::spawn(move || handle.call(GROUP, Call::Propose(vec![b"two".to_vec()]), PATIENCE))
+    };
+    // The leader gives up without a majority, but what it proposed before waits on.
+    while handle.status(GROUP).unwrap().unwrap().last == last && !waits.is_finished() {
+        std::thread::yield_now();
+    }
+    cluster.stop(leader);
+    let answer = waits.join().unwrap();
+    let is_told = matches!(answer, Ok(Answer::Unknown { .. } | Answer::NotLeader { .. }));
+    assert!(is_told, "{answer:?}");
+}
+
+#[test]
 fn a_group_that_is_there_or_is_not_is_refused() {
     let cluster = Cluster::new(1, false);
     for result in [cluster.handle(0).create(GROUP, vec![1]), cluster.handle(0).open(7, 0)] {
