@@ -133,8 +133,8 @@ impl Cluster {
         }
         let voters: Vec<u64> = (1..=count).collect();
         for at in 0..count as usize {
+            cluster.data[at].change(|kept| kept.applied = 1); // where a new group begins
             cluster.handle(at).create(GROUP, voters.clone()).unwrap();
-            cluster.data[at].change(|kept| kept.applied = 1);
         }
         cluster
     }
