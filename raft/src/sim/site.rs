@@ -64,6 +64,7 @@ pub struct Site {
     pub clients: BTreeMap<u64, Client>,
     pub boots: u64,
     pub paused_to: u64,
+    pub members_seen: BTreeMap<u64, u64>, // by group, the entry that made the members, as last checked
     /// Its log was refused: it has to come back as a new replica.
     pub is_refused: bool,
 }
@@ -80,6 +81,7 @@ impl Site {
             clients: BTreeMap::new(),
             boots: 0,
             paused_to: 0,
+            members_seen: BTreeMap::new(),
             is_refused: false,
         }
     }

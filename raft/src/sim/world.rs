@@ -21,7 +21,7 @@ const RECOVERY: u64 = 60_000; // after all troubles are over, everything is well
 #[derive(Debug)]
 pub(super) enum Event {
     Tick(usize),
-    Deliver { from: usize, to: u64, group: u64, message: Message },
+    Deliver { from: usize, to: u64, group: u64, message: Box<Message> },
     Apply { site: usize, boot: u64, group: u64 },
     Flush(usize),
     Fetched { site: usize, boot: u64, group: u64 },
@@ -100,7 +100,7 @@ impl World {
             if !self.is_calm && time > self.plan.length {
                 self.calm();
             }
-            if self.is_calm && self.is_well() {
+            if self.is_calm && matches!(event, Event::Tick(_)) && self.is_well() {
                 return self.finish();
             }
             if time > self.plan.length + RECOVERY {
@@ -343,14 +343,15 @@ impl World {
 
     /// Looks at what only the inside of a driver shows.
     pub(super) fn watch(&mut self, slot: usize) -> Checked {
+        let site = &mut self.sites[slot];
+        let Some(driver) = &site.driver else {
+            return Ok(());
+        };
         for group in 1..=self.plan.groups {
-            let Some(driver) = &self.sites[slot].driver else {
-                return Ok(());
-            };
             self.stats.next_behind += driver.count_next_behind(group);
-            if let Some(store) = driver.store(group) {
-                let (conf, index) = store.conf();
-                if index > 0 {
+            if let Some((conf, index)) = driver.store(group).map(|store| store.conf()) {
+                let seen = site.members_seen.insert(group, index);
+                if index > 0 && seen != Some(index) {
                     self.checker.members(group, index, conf)?;
                 }
             }
@@ -501,15 +502,15 @@ impl World {
             if !self.is_calm && self.random.chance(self.plan.late) {
                 delay *= 10;
             }
-            let message = message.clone();
+            let message = Box::new(message.clone());
             self.at(delay, Event::Deliver { from, to: message.to, group, message });
         }
     }
 
-    pub(super) fn deliver(&mut self, from: usize, to: u64, group: u64, message: Message) -> Checked {
+    pub(super) fn deliver(&mut self, from: usize, to: u64, group: u64, message: Box<Message>) -> Checked {
         match self.slots.get(&to).copied() {
             Some(slot) if !self.cut.contains(&(from, slot)) => {
-                self.drive(slot, |driver, effects| driver.receive(group, message, effects))
+                self.drive(slot, |driver, effects| driver.receive(group, *message, effects))
             }
             _ => Ok(()),
         }
