@@ -25,7 +25,11 @@ get_crates() {
   exit 0
 }
 
-lint() { cargo fmt --check && cargo clippy --locked --all-targets -- -D warnings; }
+lint() {
+  cargo fmt --check
+  cargo clippy --locked --all-targets -- -D warnings
+  python3 "$topicdb_root/scripts/raft_licences.py" --check
+}
 
 test_all() { cargo test --locked; }
 
