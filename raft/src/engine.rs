@@ -8,12 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use raft::eraftpb::Entry;
-use raft_engine::internals::{EventListener, FileId};
+use raft_engine::env::{DefaultFileSystem, FileSystem};
+use raft_engine::internals::{EventListener, FileId, FilePipeLog};
 use raft_engine::{Command, Config, Engine, LogBatch, MessageExt, ReadableSize, RecoveryMode};
 
 use crate::error::{LogError, Result};
 use crate::fence::{Fence, Identity};
+use crate::files::Files;
 use crate::log::{Disk, GroupWrite};
+use crate::site::text_of;
 
 const STATE_KEY: &[u8] = b"state";
 
@@ -50,10 +53,12 @@ impl Default for EngineOptions {
 }
 
 /// A log on disk. One process has it open at a time; any of its threads may call it.
-pub struct EngineDisk {
+pub struct EngineDisk<F: FileSystem + 'static = DefaultFileSystem> {
     directory: PathBuf,
     place: String,
-    engine: Engine,
+    engine: Engine<Files<F>, FilePipeLog<Files<F>>>,
+    has_failed: AtomicBool,
+    is_closing: Arc<AtomicBool>,
     new_files: Arc<NewFiles>,
 }
 
@@ -61,6 +66,13 @@ impl EngineDisk {
     /// Opens the log of a replica in its directory, or makes it. Does not compare it with the fence:
     /// `Log::open` does.
     pub fn open(directory: &Path, identity: &Identity, options: &EngineOptions) -> Result<Self> {
+        Self::open_on(DefaultFileSystem, directory, identity, options)
+    }
+}
+
+impl<F: FileSystem + 'static> EngineDisk<F> {
+    /// The same, with another way to files.
+    pub fn open_on(files: F, directory: &Path, identity: &Identity, options: &EngineOptions) -> Result<Self> {
         let place = directory.display().to_string();
         check_identity(directory, &place, identity)?;
         let config = Config {
@@ -72,8 +84,11 @@ impl EngineDisk {
             ..Config::default()
         };
         let new_files = Arc::new(NewFiles(AtomicBool::new(false)));
-        let opened =
-            catch_unwind(AssertUnwindSafe(|| Engine::open_with_listeners(config, vec![new_files.clone()])));
+        let is_closing = Arc::new(AtomicBool::new(false));
+        let files = Files::new(files, is_closing.clone());
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            Engine::open_with(config, Arc::new(files), vec![new_files.clone()])
+        }));
         let engine = match opened {
             Ok(Ok(engine)) => engine,
             // `Other` says that another process has it open.
@@ -83,19 +98,39 @@ impl EngineDisk {
             Ok(Err(error)) => return Err(LogError::damaged(&place, error)),
             Err(_) => return Err(LogError::damaged(&place, "the records of the log do not fit together")),
         };
-        Ok(Self { directory: directory.to_owned(), place, engine, new_files })
+        Ok(Self {
+            directory: directory.to_owned(),
+            place,
+            engine,
+            new_files,
+            has_failed: AtomicBool::new(false),
+            is_closing,
+        })
     }
 
     /// Removes old files. A thread of its own calls this, about once a second.
     pub fn purge(&self) -> Result<()> {
-        match self.engine.purge_expired_files() {
-            Ok(_) => Ok(()),
-            Err(error) => Err(disk_error(&self.place, "remove old files of the log", error)),
+        if self.has_failed.load(Ordering::SeqCst) {
+            return Ok(());
         }
+        let failed = match catch_unwind(AssertUnwindSafe(|| self.engine.purge_expired_files())) {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => text_of(&*panic),
+        };
+        self.has_failed.store(true, Ordering::SeqCst);
+        Err(disk_error(&self.place, "remove old files of the log", failed))
     }
 }
 
-impl Disk for EngineDisk {
+impl<F: FileSystem + 'static> Drop for EngineDisk<F> {
+    fn drop(&mut self) {
+        // Nobody else uses the engine any more, which is dropped next.
+        self.is_closing.store(true, Ordering::SeqCst);
+    }
+}
+
+impl<F: FileSystem + 'static> Disk for EngineDisk<F> {
     fn write(&self, writes: &[GroupWrite]) -> Result<()> {
         let mut batch = LogBatch::default();
         let mut add = |write: &GroupWrite| -> raft_engine::Result<()> {
@@ -109,12 +144,22 @@ impl Disk for EngineDisk {
             batch.add_entries::<Entries>(write.group, &write.entries)?;
             batch.put(write.group, STATE_KEY.to_vec(), state.clone())
         };
-        writes
-            .iter()
-            .try_for_each(&mut add)
-            .and_then(|()| self.engine.write(&mut batch, true))
-            .map(|_| ())
-            .map_err(|error| disk_error(&self.place, "write to the log", error))
+        writes.iter().try_for_each(&mut add).map_err(|error| disk_error(&self.place, "write", error))?;
+        if self.has_failed.load(Ordering::SeqCst) {
+            return Err(disk_error(
+                &self.place,
+                "write to the log",
+                "a write before has failed: open it again",
+            ));
+        }
+        // The engine panics if an fsync fails.
+        let failed = match catch_unwind(AssertUnwindSafe(|| self.engine.write(&mut batch, true))) {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => text_of(&*panic),
+        };
+        self.has_failed.store(true, Ordering::SeqCst);
+        Err(disk_error(&self.place, "write to the log", failed))
     }
 
     fn states(&self) -> Result<Vec<(u64, Vec<u8>)>> {

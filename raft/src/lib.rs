@@ -8,9 +8,12 @@ pub mod driver;
 #[cfg(test)]
 mod driver_test;
 pub mod engine;
+#[cfg(test)]
+mod engine_test;
 pub mod error;
 pub mod fence;
 mod ffi;
+pub mod files;
 pub mod log;
 #[cfg(test)]
 mod log_test;
