@@ -34,6 +34,14 @@ test-long: ## the long Python tests that make test leaves out; ARGS=storage, spa
 test-s3: ## the tests of uploads against a real S3 server, which it compiles with Cargo; 700 MB of jars, once per machine
 	@scripts/test_s3.sh $(ARGS)
 
+.PHONY: test-raft
+test-raft: ## the tests of the consensus in raft/, and 10,000 simulated clusters; says so if there is no Cargo
+	@scripts/raft.sh test
+
+.PHONY: simulate
+simulate: ## simulate TOPICDB_SIM_SEEDS clusters (1,000,000: an hour) in which everything fails, and check each
+	@scripts/raft.sh simulate
+
 .PHONY: test-spark-versions
 test-spark-versions: ## the Spark connector with Spark 3.5 to 4.3, classic and Connect; 2.5 GB, once per machine
 	@scripts/spark_versions.sh $(ARGS)
