@@ -95,6 +95,7 @@ std::optional<FrameHeader> DecodeFrameHeader(const SegmentIdentity& identity, st
   header.fields_crc = CrcAt(identity, offset, bytes.substr(kFieldsBegin, kFieldsBytes));
   if (Crc32(bytes.substr(kBodyCrcAt, 4), header.fields_crc) != check) return std::nullopt;
   const bool sensible = header.items > 0 && header.items <= header.body_bytes &&
+                        header.first_sequence <= UINT64_MAX - header.items &&
                         (header.kind == kComplete || header.kind == kContinues);
   return sensible ? std::optional(header) : std::nullopt;
 }

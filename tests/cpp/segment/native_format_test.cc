@@ -176,6 +176,9 @@ TEST(NativeFormat, RightChecksumsDoNotMakeAFrame) {
   EXPECT_EQ(FoundIn(Restamped(frame, kFrameHeader, 3)), Found::kDamaged) << "too long an item";
   EXPECT_EQ(FoundIn(Restamped(frame, kFrameHeader, 100)), Found::kDamaged) << "longer than all";
   EXPECT_EQ(FoundIn(Restamped(frame, 16, 6)), Found::kDamaged) << "more items than lengths";
+  std::string wrapping;
+  Format().EncodeFrames(kIdentity, kOffset, UINT64_MAX - 1, Views{"ab", "cd"}, &wrapping);
+  EXPECT_EQ(FoundIn(wrapping), Found::kNothing) << "numbers after the greatest one";
 }
 
 constexpr SegmentIdentity kWeighed{3, 100, 90, QueueId{1, 2, 3}, true};
