@@ -428,6 +428,19 @@ fn a_barrier_whose_question_is_lost_asks_again() {
 }
 
 #[test]
+fn who_waits_for_a_group_that_is_removed_gets_an_answer() {
+    let mut cluster = Cluster::led();
+    cluster.propose(0, 1, b"one");
+    cluster.0[0].driver.read_barrier(GROUP, 2, 99).unwrap();
+    cluster.turn(0).unwrap();
+    cluster.0[0].driver.remove(GROUP).unwrap();
+    cluster.turn(0).unwrap();
+    assert!(matches!(cluster.answer(0, 1), Some(Answer::Unknown { index: 3, .. })));
+    assert_eq!(cluster.answer(0, 2), Some(&Answer::TimedOut));
+    assert!(cluster.0[0].driver.status(GROUP).is_none());
+}
+
+#[test]
 fn leadership_is_handed_over() {
     let mut cluster = Cluster::led();
     cluster.0[0].driver.transfer(GROUP, 1, 3, 99).unwrap();
