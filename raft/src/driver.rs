@@ -130,10 +130,13 @@ impl<D: Disk> Driver<D> {
         Ok(())
     }
 
-    /// Forgets a group and its log.
+    /// Forgets a group and its log. Who waits for it gets an answer.
     pub fn remove(&mut self, group: u64) -> Result<()> {
         self.check()?;
-        self.groups.remove(&group);
+        if let Some(mut found) = self.groups.remove(&group) {
+            found.waiting.expire(u64::MAX);
+            self.answers.append(&mut found.waiting.answers);
+        }
         let removed = self.log.remove(group);
         self.note(removed)
     }

@@ -415,6 +415,32 @@ fn a_barrier_ends_when_its_entries_are_applied() {
 }
 
 #[test]
+fn a_barrier_whose_question_is_lost_asks_again() {
+    let mut cluster = Cluster::led();
+    cluster.0[2].driver.read_barrier(GROUP, 5, 99).unwrap();
+    cluster.turn(2).unwrap();
+    assert!(cluster.0[2].around.sent.drain(..).any(|m| m.get_msg_type() == MessageType::MsgReadIndex));
+    for _ in 0..20 {
+        cluster.0.iter_mut().for_each(|site| site.driver.tick().unwrap());
+        cluster.settle();
+    }
+    assert!(matches!(cluster.answer(2, 5), Some(Answer::Read { .. })));
+}
+
+#[test]
+fn who_waits_for_a_group_that_is_removed_gets_an_answer() {
+    let mut cluster = Cluster::led();
+    cluster.propose(0, 1, b"one");
+    cluster.0[0].driver.read_barrier(GROUP, 2, 99).unwrap();
+    cluster.turn(0).unwrap();
+    cluster.0[0].driver.remove(GROUP).unwrap();
+    cluster.turn(0).unwrap();
+    assert!(matches!(cluster.answer(0, 1), Some(Answer::Unknown { index: 3, .. })));
+    assert_eq!(cluster.answer(0, 2), Some(&Answer::TimedOut));
+    assert!(cluster.0[0].driver.status(GROUP).is_none());
+}
+
+#[test]
 fn leadership_is_handed_over() {
     let mut cluster = Cluster::led();
     cluster.0[0].driver.transfer(GROUP, 1, 3, 99).unwrap();

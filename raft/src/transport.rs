@@ -33,6 +33,7 @@ const MAGIC: &[u8; 8] = b"TDBRAFT\n";
 const VERSION: u8 = 1;
 const GREETING_BYTES: usize = 8 + 1 + 8 + 8 + 4;
 const QUEUE_MAX: usize = 64; // messages that wait for a connection
+const INCOMING_MAX: usize = 256; // connections; a site has some for each of its few peers
 const PATIENCE: Duration = Duration::from_secs(5); // for connecting, the greeting, and each write
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -103,7 +104,7 @@ struct Shared {
     tls: Option<Tls>,
     handle: Mutex<Option<Handle>>, // once the site is open
     peers: Mutex<HashMap<u64, Peer>>,
-    incoming: Mutex<Vec<TcpStream>>, // to end them
+    incoming: Mutex<HashMap<u64, TcpStream>>, // to end them; numbered as they came
     is_closed: AtomicBool,
 }
 
@@ -151,7 +152,7 @@ impl Transport {
             tls,
             handle: Mutex::new(None),
             peers: Mutex::new(HashMap::new()),
-            incoming: Mutex::new(Vec::new()),
+            incoming: Mutex::new(HashMap::new()),
             is_closed: AtomicBool::new(false),
         });
         let accepting = shared.clone();
@@ -197,7 +198,7 @@ impl Drop for Transport {
         self.shared.is_closed.store(true, Ordering::Relaxed);
         locked(&self.shared.peers).clear();
         *locked(&self.shared.handle) = None;
-        for stream in locked(&self.shared.incoming).drain(..) {
+        for (_, stream) in locked(&self.shared.incoming).drain() {
             let _ = stream.shutdown(Shutdown::Both);
         }
         let _ = TcpStream::connect_timeout(&self.address, PATIENCE); // wakes the thread that accepts
@@ -288,23 +289,27 @@ impl Shared {
     }
 
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
-        for stream in listener.incoming() {
+        for (number, stream) in (0..).zip(listener.incoming()) {
             if self.is_closed.load(Ordering::Relaxed) {
                 return;
             }
-            let Ok(stream) = stream else {
+            let Ok((stream, copy)) = stream.and_then(|stream| Ok((stream.try_clone()?, stream))) else {
                 std::thread::sleep(RETRY); // there are too many files open, say
                 continue;
             };
-            if let Ok(copy) = stream.try_clone() {
-                locked(&self.incoming).push(copy);
-                let shared = self.clone();
-                let _ = spawn("topicdb-receive", move || {
-                    let peer = stream.peer_addr();
-                    let _ = shared.receive_all(stream);
-                    locked(&shared.incoming)
-                        .retain(|other| other.peer_addr().ok() != peer.as_ref().ok().copied());
-                });
+            let mut incoming = locked(&self.incoming);
+            if incoming.len() >= INCOMING_MAX {
+                continue; // which closes it
+            }
+            incoming.insert(number, copy);
+            drop(incoming);
+            let shared = self.clone();
+            let receive = move || {
+                let _ = shared.receive_all(stream);
+                locked(&shared.incoming).remove(&number);
+            };
+            if spawn("topicdb-receive", receive).is_err() {
+                locked(&self.incoming).remove(&number);
             }
         }
     }
@@ -455,6 +460,29 @@ mod tests {
         let mut other = greeting.clone();
         other[8] = 2;
         assert_eq!(read_greeting(&other, 5), None);
+    }
+
+    #[test]
+    fn connections_that_end_are_forgotten_and_too_many_are_closed() {
+        let transport = Transport::listen("127.0.0.1:0", 1, None).unwrap();
+        let count = || locked(&transport.shared.incoming).len();
+        let wait_for = |wanted: usize| {
+            let began = std::time::Instant::now();
+            while count() != wanted {
+                assert!(began.elapsed() < Duration::from_secs(60), "{} of {wanted}", count());
+                std::thread::yield_now();
+            }
+        };
+        let connect = || TcpStream::connect(transport.address()).unwrap();
+        let streams: Vec<TcpStream> = (0..INCOMING_MAX).map(|_| connect()).collect();
+        wait_for(INCOMING_MAX);
+        assert_eq!(connect().read(&mut [0; 1]).unwrap(), 0, "it is closed");
+        drop(streams);
+        wait_for(0);
+        let mut stranger = connect();
+        stranger.write_all(&[1; GREETING_BYTES]).unwrap();
+        assert!(matches!(stranger.read(&mut [0; 1]), Ok(0) | Err(_)), "it said something wrong");
+        wait_for(0);
     }
 
     #[test]
