@@ -4,7 +4,7 @@
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
 use raft::{ProgressState, StateRole};
 
-use crate::driver::Driver;
+use crate::driver::{Driver, Group};
 use crate::error::Result;
 use crate::log::Disk;
 #[cfg(test)]
@@ -60,16 +60,9 @@ impl<D: Disk> Driver<D> {
         learners: &[u64],
         deadline: u64,
     ) -> Result<()> {
-        self.check()?;
-        let Some(found) = self.groups.get_mut(&group) else {
-            self.missing(group, token);
+        let Some(found) = self.leading(group, token)? else {
             return Ok(());
         };
-        let raft = &found.raw.raft;
-        if raft.state != StateRole::Leader {
-            found.waiting.answer(token, Answer::NotLeader { leader: raft.leader_id });
-            return Ok(());
-        }
         let changes = match changes_to(found.raw.store().conf().0, voters, learners) {
             Ok(changes) if changes.is_empty() => {
                 found.waiting.answer(token, Answer::Done);
@@ -107,15 +100,10 @@ impl<D: Disk> Driver<D> {
 
     /// Hands leadership over to another voter.
     pub fn transfer(&mut self, group: u64, token: u64, to: u64, deadline: u64) -> Result<()> {
-        self.check()?;
-        let Some(found) = self.groups.get_mut(&group) else {
-            self.missing(group, token);
+        let Some(found) = self.leading(group, token)? else {
             return Ok(());
         };
-        let raft = &found.raw.raft;
-        if raft.state != StateRole::Leader {
-            found.waiting.answer(token, Answer::NotLeader { leader: raft.leader_id });
-        } else if !found.raw.store().conf().0.voters.contains(&to) {
+        if !found.raw.store().conf().0.voters.contains(&to) {
             let text = format!("replica {to} is no voter of group {group}: name one of its voters");
             found.waiting.answer(token, Answer::Refused(text));
         } else {
@@ -123,6 +111,23 @@ impl<D: Disk> Driver<D> {
             found.raw.transfer_leader(to);
         }
         Ok(())
+    }
+
+    /// Returns the group of a call that only a leader takes. Answers the call if there is none.
+    fn leading(&mut self, group: u64, token: u64) -> Result<Option<&mut Group<D>>> {
+        self.check()?;
+        if !self.groups.contains_key(&group) {
+            self.missing(group, token);
+        }
+        let Some(found) = self.groups.get_mut(&group) else {
+            return Ok(None);
+        };
+        let raft = &found.raw.raft;
+        if raft.state != StateRole::Leader {
+            found.waiting.answer(token, Answer::NotLeader { leader: raft.leader_id });
+            return Ok(None);
+        }
+        Ok(Some(found))
     }
 
     pub fn status(&self, group: u64) -> Option<Status> {

@@ -113,13 +113,18 @@ impl<F: FileSystem + 'static> EngineDisk<F> {
         if self.has_failed.load(Ordering::SeqCst) {
             return Ok(());
         }
-        let failed = match catch_unwind(AssertUnwindSafe(|| self.engine.purge_expired_files())) {
+        self.change("remove old files of the log", || self.engine.purge_expired_files())
+    }
+
+    /// Has the engine change files. It panics if an fsync fails. After a failure nothing more is written.
+    fn change<T>(&self, doing: &str, change: impl FnOnce() -> raft_engine::Result<T>) -> Result<()> {
+        let failed = match catch_unwind(AssertUnwindSafe(change)) {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(error)) => error.to_string(),
             Err(panic) => text_of(&*panic),
         };
         self.has_failed.store(true, Ordering::SeqCst);
-        Err(disk_error(&self.place, "remove old files of the log", failed))
+        Err(disk_error(&self.place, doing, failed))
     }
 }
 
@@ -152,14 +157,7 @@ impl<F: FileSystem + 'static> Disk for EngineDisk<F> {
                 "a write before has failed: open it again",
             ));
         }
-        // The engine panics if an fsync fails.
-        let failed = match catch_unwind(AssertUnwindSafe(|| self.engine.write(&mut batch, true))) {
-            Ok(Ok(_)) => return Ok(()),
-            Ok(Err(error)) => error.to_string(),
-            Err(panic) => text_of(&*panic),
-        };
-        self.has_failed.store(true, Ordering::SeqCst);
-        Err(disk_error(&self.place, "write to the log", failed))
+        self.change("write to the log", || self.engine.write(&mut batch, true))
     }
 
     fn states(&self) -> Result<Vec<(u64, Vec<u8>)>> {

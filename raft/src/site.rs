@@ -334,19 +334,14 @@ impl<C: Client, N: Network> Loop<C, N> {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
-            for _ in 0..COMMANDS_MAX {
-                match command {
-                    Some(Command::Stop) => return Ok(()),
-                    Some(command) => self.handle(command)?,
-                    None => break,
+            let mut left = COMMANDS_MAX;
+            while let Some(taken) = command {
+                if matches!(taken, Command::Stop) {
+                    return Ok(());
                 }
-                command = inbox.try_recv().ok();
-            }
-            // The last one that was taken is not lost.
-            match command {
-                Some(Command::Stop) => return Ok(()),
-                Some(command) => self.handle(command)?,
-                None => {}
+                self.handle(taken)?;
+                left -= 1;
+                command = if left > 0 { inbox.try_recv().ok() } else { None };
             }
             let now = Instant::now();
             if now >= next_tick {
