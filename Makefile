@@ -23,7 +23,7 @@ test-fast: ## what can fail most: C++ tests, and quick Python tests without a JV
 	@scripts/test_fast.sh $(ARGS)
 
 .PHONY: test
-test: ## all tests: C++ plain and under ASan, the release wheel, Python against the installed wheel
+test: ## all tests: C++ under ASan and UBSan, the release wheel, Python against the installed wheel
 	@scripts/test.sh
 
 .PHONY: test-long
@@ -51,7 +51,7 @@ test-loaded: ## all tests on a loaded machine: at the lowest priority, beside a 
 	@scripts/loaded.sh scripts/test.sh
 
 .PHONY: test-cpp
-test-cpp: ## C++ tests only
+test-cpp: ## C++ tests only, without sanitizers
 	@scripts/cpp.sh dev $(ARGS)
 
 .PHONY: test-aarch64

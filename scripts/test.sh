@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests that every change must pass: the C++ tests, plain and under ASan and UBSan, the release wheel
-# in an environment of its own, and the Python tests against the installed wheel. If a part fails, the others
-# run all the same; the end names the parts that failed.
+# Runs the tests that every change must pass: the C++ tests under ASan and UBSan, the release wheel in an
+# environment of its own, and the Python tests against the installed wheel. If a part fails, the others run
+# all the same; the end names the parts that failed.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$topicdb_root"
@@ -17,18 +17,16 @@ part() {
   failed+=("$name: $("$list" | head -n 50)")
 }
 
-# Prints what failed of a CMake preset: CTest's own list, which has lines such as "12:Trie.Learns", and the
+# Prints what failed of the C++ tests: CTest's own list, which has lines such as "12:share_2_of_16", and the
 # tests that a process of many tests said have failed.
 failed_cpp_tests() {
-  local logs=build/$1/Testing/Temporary
+  local logs=build/asan/Testing/Temporary
   [ -s "$logs/LastTestsFailed.log" ] || { echo "no test ran to its end"; return; }
   {
     cut -d: -f2- "$logs/LastTestsFailed.log"
     [ ! -f "$logs/LastTest.log" ] || sed -n 's/^\[  FAILED  \] \([^ ,]*\.[^ ,]*\).*/\1/p' "$logs/LastTest.log"
   } | sort -u | sed 's/^/    /; 1s/^/\n/'
 }
-failed_dev_tests() { failed_cpp_tests dev; }
-failed_asan_tests() { failed_cpp_tests asan; }
 failed_somewhere() { echo "see above"; }
 failed_python_tests() {
   .venv/bin/python - "$pytest_results" <<'PYTHON'
@@ -51,11 +49,10 @@ python_tests() {
 
 topicdb_say "make test: about 10 minutes on two cores the first time, then as long as the tests take;" \
   "12 more where RocksDB is not yet in $(topicdb_cache_dir)"
-rm -f "$pytest_results" build/{dev,asan}/Testing/Temporary/LastTestsFailed.log # results of an earlier run
+rm -f "$pytest_results" build/asan/Testing/Temporary/LastTestsFailed.log # results of an earlier run
 part "set-up" failed_somewhere scripts/setup.sh test arrow,spark,cli,serve
 installed=$((${#failed[@]} == 0))
-part "C++ tests" failed_dev_tests scripts/cpp.sh dev
-part "C++ tests under ASan and UBSan" failed_asan_tests scripts/cpp.sh asan
+part "C++ tests under ASan and UBSan" failed_cpp_tests scripts/cpp.sh asan
 if [ "$installed" = 1 ]; then
   part "release wheel" failed_somewhere scripts/wheel.sh
   part "Python tests" failed_python_tests python_tests "$@"
