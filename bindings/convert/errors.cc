@@ -79,6 +79,8 @@ PyObject* ClassOf(Code code) {
       return PyExc_ValueError;
     case Code::kInterrupted:
       return PyExc_KeyboardInterrupt;
+    case Code::kNotLeader:
+    case Code::kUnknownOutcome:  // Python has no replicated shard yet
     case Code::kOk:
       break;
   }

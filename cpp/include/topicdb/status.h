@@ -30,6 +30,8 @@ enum class Code {
   kQuota = 14,           // the database has reached its quota (deletes pass), or a queue is full
   kExists = 15,          // there is something at a path where something new is to be made
   kMissingShard = 16,    // the database was opened without a shard that this needs
+  kNotLeader = 17,       // another replica of the shard leads, or none: nothing was done
+  kUnknownOutcome = 18,  // the leader of a shard was lost: what was asked may be done, now or later
 };
 
 // Success, or an error. Cheap to move. The message of an error says which path, topic or option it
@@ -75,6 +77,8 @@ Status PreconditionFault(std::string message);
 Status QuotaFault(std::string message);
 Status ExistsFault(std::string message);
 Status MissingShardFault(std::string message);
+Status NotLeader(std::string message);
+Status UnknownOutcome(std::string message);
 
 // A T, or the Status that says why there is none.
 template <typename T>

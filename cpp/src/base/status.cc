@@ -22,5 +22,7 @@ Status PreconditionFault(std::string message) { return {Code::kPrecondition, std
 Status QuotaFault(std::string message) { return {Code::kQuota, std::move(message)}; }
 Status ExistsFault(std::string message) { return {Code::kExists, std::move(message)}; }
 Status MissingShardFault(std::string message) { return {Code::kMissingShard, std::move(message)}; }
+Status NotLeader(std::string message) { return {Code::kNotLeader, std::move(message)}; }
+Status UnknownOutcome(std::string message) { return {Code::kUnknownOutcome, std::move(message)}; }
 
 }  // namespace topicdb

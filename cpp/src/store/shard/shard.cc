@@ -42,7 +42,7 @@ Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironmen
   const auto open_once = [&]() -> Result<std::shared_ptr<Shard>> {
     TOPICDB_ASSIGN_OR_RETURN(LoadedShard loaded, LoadShard(environment, index, create));
     const std::shared_ptr<Shard> shard(new Shard(&loaded));
-    TOPICDB_RETURN_IF_ERROR(shard->Begin(std::move(loaded), create));
+    TOPICDB_RETURN_IF_ERROR(shard->Begin(std::move(loaded)));
     return shard;
   };
   if (!environment->read_only) return open_once();
@@ -66,10 +66,11 @@ Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironmen
   }
 }
 
-Status Shard::Begin(LoadedShard loaded, bool create) {
+Status Shard::Begin(LoadedShard loaded) {
   {
     const MutexLock lock(state_->mutex);
-    if (create) {
+    if (loaded.is_new) {
+      TOPICDB_RETURN_IF_ERROR(DropLeftovers(&loaded));
       TOPICDB_RETURN_IF_ERROR(generations_.CreateAll());
     } else {
       TOPICDB_RETURN_IF_ERROR(TakeLoaded(&loaded));

@@ -155,9 +155,9 @@ class Shard {
   // Moves the state and the ids of appends out of `loaded`.
   explicit Shard(LoadedShard* loaded);
 
-  // Makes the first slabs if `create`. Otherwise publishes the loaded slabs, and finishes what a
-  // crash has interrupted.
-  Status Begin(LoadedShard loaded, bool create) TOPICDB_EXCLUDES(state_->mutex);
+  // Makes the first slabs if the shard is new. Otherwise publishes the loaded slabs, and finishes
+  // what a crash has interrupted.
+  Status Begin(LoadedShard loaded) TOPICDB_EXCLUDES(state_->mutex);
   // Publishes the loaded slabs. Begins new generations if the retention rules have changed since
   // the shard was last open.
   Status TakeLoaded(LoadedShard* loaded) TOPICDB_REQUIRES(state_->mutex);

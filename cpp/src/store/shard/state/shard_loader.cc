@@ -1,28 +1,15 @@
 #include "store/shard/state/shard_loader.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <optional>
 
-#include "base/thread/fork_guard.h"
-#include "rocks/files/object_files.h"
-#include "rocks/files/process_threads.h"
 #include "rocks/local_log.h"
-#include "rocks/log/log_check.h"
 #include "rocks/rocks_compat.h"
+#include "store/shard/state/shard_rocks.h"
+
 namespace topicdb {
 
 namespace {
-
-Result<std::unique_ptr<FileLock>> LockToWrite(const std::string& path) {
-  Result<std::unique_ptr<FileLock>> lock = FileLock::Acquire(path);
-  if (lock.ok() || lock.status().code() != Code::kLocked) return lock;
-  return Locked(lock.status().message() +
-                ": one process writes at a time. To read beside it, open with mode='r'; to share "
-                "it with other processes, let it, or `topicdb serve`, offer the database to "
-                "topicdb.connect");
-}
 
 // Loads one shard, once. Not thread-safe.
 class ShardLoader {
@@ -35,23 +22,26 @@ class ShardLoader {
   }
 
   Result<LoadedShard> Run(bool create) {
-    if (!environment_->read_only) {
-      TOPICDB_RETURN_IF_ERROR(rocks::CheckProcessMayWrite());
-      TOPICDB_ASSIGN_OR_RETURN(shard_->directory_lock, LockToWrite(directory_ + ".lock"));
-    }
-    if (create) {
-      TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory_));
-    } else {
-      TOPICDB_RETURN_IF_ERROR(CheckDirectory());
-    }
-    TOPICDB_RETURN_IF_ERROR(OpenRocks(create));
+    TOPICDB_ASSIGN_OR_RETURN(ShardRocks rocks,
+                             OpenShardRocks(*environment_, shard_->index, create));
+    shard_->directory_lock = std::move(rocks.directory_lock);
+    shard_->db = std::move(rocks.db);
+    shard_->default_family = std::move(rocks.default_family);
+    found_.unnamed = std::move(rocks.families);
+    TOPICDB_RETURN_IF_ERROR(OpenLog());
     TOPICDB_RETURN_IF_ERROR(Load(create));
     return std::move(found_);
   }
 
  private:
+  // A replicated shard is made by the entries of its log. So the first leader finds a RocksDB
+  // without an identity, and one that leads after a crash may find no slabs.
   Status Load(bool create) {
     const MutexLock lock(shard_->mutex);
+    const bool is_replicated = environment_->open_log && !environment_->read_only;
+    if (!create && is_replicated) {
+      TOPICDB_ASSIGN_OR_RETURN(create, LacksIdentity());
+    }
     TOPICDB_RETURN_IF_ERROR(create ? WriteIdentity() : CheckIdentity());
     TOPICDB_RETURN_IF_ERROR(LoadCommitState());
     TOPICDB_RETURN_IF_ERROR(LoadRules());
@@ -59,45 +49,18 @@ class ShardLoader {
     TOPICDB_RETURN_IF_ERROR(LoadDeletes());
     TOPICDB_RETURN_IF_ERROR(LoadJobs());
     if (!environment_->read_only) TOPICDB_RETURN_IF_ERROR(LoadAppendIds());
-    return create ? Status::Ok() : LoadSlabs();
+    if (!create) TOPICDB_RETURN_IF_ERROR(LoadSlabs());
+    found_.is_new = create || (is_replicated && found_.slabs.empty() && found_.dropping.empty());
+    return Status::Ok();
   }
 
-  Status CheckDirectory() const {
-    if (Exists(directory_ + "/CURRENT")) return Status::Ok();
-    return Corruption(shard_->Name() + ": " + directory_ + " or its file CURRENT is missing");
-  }
-
-  Status OpenRocks(bool create) {
-    const rocksdb::DBOptions options =
-        rocks::MakeDbOptions(environment_->resources, environment_->read_only);
-    std::vector<std::string> names{rocksdb::kDefaultColumnFamilyName};
-    const std::string context = "opening " + directory_;
-    if (!create) {
-      const auto use = environment_->read_only ? rocks::LogUse::kRead : rocks::LogUse::kWrite;
-      TOPICDB_RETURN_IF_ERROR(rocks::CheckLogs(directory_, use).WithContext(context));
-      TOPICDB_RETURN_IF_ERROR(
-          rocks::FromRocks(rocksdb::DB::ListColumnFamilies(options, directory_, &names), context));
-    }
-    rocks::Families families;
-    for (const std::string& name : names) {
-      families.emplace_back(name, rocks::FamilyOptions(environment_->resources, FamilyUseOf(name)));
-    }
-    rocks::FamilyHandles handles;
+  Result<bool> LacksIdentity() const {
+    std::string value;
     const rocksdb::Status status =
-        environment_->read_only
-            ? rocks::OpenForReadOnly(options, directory_, families, &handles, &shard_->db)
-            : rocks::Open(options, directory_, families, &handles, &shard_->db);
-    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, context));
-    rocks::OrderObjects(shard_->db.get(), handles);
-    for (rocksdb::ColumnFamilyHandle* handle : handles) {
-      auto owned = std::make_unique<FamilyHandle>(shard_->db.get(), handle);
-      if (handle->GetName() == rocksdb::kDefaultColumnFamilyName) {
-        shard_->default_family = std::move(owned);
-      } else {
-        found_.unnamed[handle->GetName()] = std::move(owned);
-      }
-    }
-    return OpenLog();
+        shard_->db->Get(rocksdb::ReadOptions(), meta::IdentityKey(), &value);
+    if (status.IsNotFound()) return true;
+    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "opening " + directory_));
+    return false;
   }
 
   // A database that is only read has RocksDB's log, whatever log its writer has: it writes nothing.
@@ -323,12 +286,6 @@ class ShardLoader {
 };
 
 }  // namespace
-
-std::string ShardDirectory(const std::string& database_path, std::uint32_t index) {
-  std::string number = std::to_string(index);
-  number.insert(0, 4 - std::min<std::size_t>(4, number.size()), '0');
-  return database_path + "/shards/" + number;
-}
 
 Result<LoadedShard> LoadShard(const std::shared_ptr<const ShardEnvironment>& environment,
                               std::uint32_t index, bool create) {

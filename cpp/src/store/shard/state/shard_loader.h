@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "commit/append_ids.h"
+#include "store/shard/state/shard_rocks.h"
 #include "store/shard/state/shard_state.h"
 
 namespace topicdb {
@@ -16,6 +17,7 @@ namespace topicdb {
 struct LoadedShard {
   std::unique_ptr<ShardState> state;  // first: it closes RocksDB when all handles are given back
   std::vector<SlabView> slabs;
+  bool is_new = false;  // it has no slabs yet
   // Empty if the shard is opened read-only.
   std::unique_ptr<AppendIds> append_ids = std::make_unique<AppendIds>();
   // What a crash or a drop has left: families that no record names, and slabs that are marked as
@@ -24,9 +26,6 @@ struct LoadedShard {
   std::vector<SlabId> dropping;
   std::uint64_t rules_version = 0;  // of the rules that the slabs follow; 0 if it is not noted
 };
-
-// Returns the directory of a shard.
-std::string ShardDirectory(const std::string& database_path, std::uint32_t index);
 
 // Loads a shard, and locks it unless the environment is read-only. With `create`, creates the shard
 // first, without slabs; its directory must be absent. Returns kLocked, kCorruption or kStorage.

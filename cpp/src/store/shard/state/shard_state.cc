@@ -113,6 +113,11 @@ Status ShardState::Write(const rocks::ShardEntry& entry, rocksdb::WriteBatch* ba
 
 void ShardState::Poison(const Status& status) {
   if (!poison.ok()) return;
+  if (status.code() == Code::kNotLeader || status.code() == Code::kUnknownOutcome) {
+    // Also after an unknown outcome, later writes surely are not done.
+    poison = NotLeader(status.message());
+    return;
+  }
   poison = StorageFault(Name() + " takes no more writes since one failed; close and reopen it (" +
                         status.message() + ")");
 }
