@@ -25,6 +25,27 @@ topicdb_as_root() {
 # Prints the folder for things that all clones may share, such as RocksDB.
 topicdb_cache_dir() { printf '%s/topicdb' "${XDG_CACHE_HOME:-$HOME/.cache}"; }
 
+# Sets the environment with which Cargo keeps what it compiles in the cache, for all clones.
+topicdb_cargo_environment() {
+  export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$(topicdb_cache_dir)/raft-target}
+}
+
+# Prints the oldest version of Rust that compiles raft/.
+topicdb_rust_needed() { sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$topicdb_root/raft/Cargo.toml"; }
+
+# topicdb_rust_suffices VERSION: whether a version of Rust compiles raft/.
+topicdb_rust_suffices() {
+  printf '%s\n' "$(topicdb_rust_needed)" "$1" | sort --version-sort --check=quiet
+}
+
+# Says whether there is a Cargo in the path, and a Rust that compiles raft/.
+topicdb_has_rust() {
+  local version
+  command -v cargo >/dev/null && version=$(rustc --version 2>/dev/null) || return
+  version=${version#rustc }
+  topicdb_rust_suffices "${version%%[ -]*}"
+}
+
 # topicdb_logged LOG COMMAND...: runs the command with its output in LOG. If the command fails, it shows the
 # end of LOG and exits. A command that is a function stops at its first failing command.
 topicdb_logged() {
@@ -92,9 +113,10 @@ topicdb_step() {
   topicdb_say "$title: $(topicdb_minutes $((SECONDS - began)))"
 }
 
-# Sets the environment with which CMake finds RocksDB, and ccache recognises a file in another clone.
+# Sets the environment with which CMake finds RocksDB, and ccache and Cargo have what another clone compiled.
 topicdb_build_environment() {
   local prefix
+  topicdb_cargo_environment
   prefix=$("$topicdb_root/scripts/rocksdb.sh")
   export CMAKE_PREFIX_PATH=$prefix${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$topicdb_root}

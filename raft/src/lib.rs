@@ -2,6 +2,10 @@
 //!
 //! `docs/internals/consensus.md` says how the parts work together.
 
+// Clones may share what Cargo compiles, and Cargo knows a changed file only by its time. This names the clone, so
+// that Cargo does not take the crate of another clone for that of this one. scripts/raft.sh sets it.
+const _: Option<&str> = option_env!("TOPICDB_RAFT_CLONE");
+
 mod bytes_io;
 mod calls;
 pub mod driver;

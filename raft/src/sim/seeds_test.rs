@@ -63,7 +63,7 @@ fn every_seed_holds() {
     if let Some((seed, text)) = broken {
         panic!(
             "seed {seed}: {text}\nAgain: TOPICDB_SIM_FIRST_SEED={seed} TOPICDB_SIM_SEEDS=1 \
-             cargo test --release every_seed_holds -- --nocapture"
+             cargo test --profile sim every_seed_holds -- --nocapture"
         );
     }
     println!("{count} seeds from {first} on: {all}");
