@@ -31,6 +31,20 @@ java_packages() {
   command -v javac >/dev/null || [ -x "${JAVA_HOME:-/nonexistent}/bin/javac" ] || echo default-jdk-headless
 }
 
+# Prints the packages of Rust, which compiles and lints raft/, if they are new enough. Debian has newer versions
+# for building browsers, with "web" in their names. A Cargo or Rust that is there stays: these would replace it.
+rust_packages() {
+  ! command -v cargo >/dev/null && ! command -v rustc >/dev/null || return 0
+  if topicdb_rust_suffices "$(candidate rustc)"; then
+    printf '%s\n' cargo rustc rustfmt rust-clippy
+  elif topicdb_rust_suffices "$(candidate rustc-web)"; then
+    printf '%s\n' cargo-web rustc-web rustfmt-web rust-web-clippy
+  fi
+}
+
+# Prints the version of a package that apt-get would install, or nothing.
+candidate() { apt-cache policy "$1" | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p'; }
+
 missing() {
   local package
   for package in "$@"; do
@@ -45,8 +59,10 @@ stop_service() {
 
 install_packages() {
   local -x DEBIAN_FRONTEND=noninteractive
+  local rust
   topicdb_as_root apt-get -q update
-  topicdb_as_root apt-get -q -y --no-install-recommends install "$@"
+  mapfile -t rust < <(rust_packages) # again: before the update apt may have known none, or old ones
+  topicdb_as_root apt-get -q -y --no-install-recommends install "$@" "${rust[@]}"
   # Where there is systemd, Debian's package starts a broker for the whole machine, which nobody asked for.
   case " $* " in *" mosquitto "*) stop_service mosquitto ;; esac
 }
@@ -57,8 +73,10 @@ if ! command -v apt-get >/dev/null; then
   done
   exit
 fi
-mapfile -t -O "${#packages[@]}" packages < <(python_packages; java_packages)
+mapfile -t -O "${#packages[@]}" packages < <(python_packages; java_packages; rust_packages)
 mapfile -t absent < <(missing "${packages[@]}")
 [ "${#absent[@]}" != 0 ] || exit 0
 topicdb_step "System packages: ${absent[*]}" \
   topicdb_logged "$(topicdb_cache_dir)/system.log" install_packages "${absent[@]}"
+topicdb_has_rust ||
+  topicdb_say "Replication is not built: it needs Cargo and Rust $(topicdb_rust_needed), which no package here has"
