@@ -43,6 +43,11 @@ bool ReadContent(Decoder* decoder, Entry* entry) {
   if (HasBatch(entry->kind)) {
     entry->previous_serial = Serial{decoder->Little<std::uint64_t>()};
     entry->serial = Serial{decoder->Little<std::uint64_t>()};
+  } else if (entry->kind == EntryKind::kPart) {
+    entry->part = decoder->Little<std::uint32_t>();
+    entry->parts = decoder->Little<std::uint32_t>();
+    entry->body = decoder->Bytes(decoder->rest().size());
+    return decoder->Finished() && entry->part < entry->parts;
   } else if (entry->kind == EntryKind::kLead) {
     return decoder->Finished();
   }
@@ -107,6 +112,10 @@ std::string Encode(const Entry& entry) {
   } else if (entry.kind == EntryKind::kDrop) {
     AppendVarint(&bytes, entry.dropped.size());
     for (const SlabFamily& family : entry.dropped) AppendFamily(&bytes, family);
+  } else if (entry.kind == EntryKind::kPart) {
+    AppendLittle<std::uint32_t>(&bytes, entry.part);
+    AppendLittle<std::uint32_t>(&bytes, entry.parts);
+    bytes += entry.body;
   }
   AppendLittle<std::uint64_t>(&bytes, Hash64(bytes));
   return bytes;
@@ -126,7 +135,7 @@ Result<Entry> DecodeEntry(std::string_view bytes) {
   entry.epoch = decoder.Little<std::uint64_t>();
   entry.number = decoder.Little<std::uint64_t>();
   if (!decoder.ok() || version == 0 || kind == 0) return damaged();
-  if (version > kVersion || kind > static_cast<std::uint8_t>(EntryKind::kDrop)) {
+  if (version > kVersion || kind > static_cast<std::uint8_t>(EntryKind::kPart)) {
     return SchemaFault("an entry of the replicated log is of a later version of TopicDB (version " +
                        std::to_string(version) + ", kind " + std::to_string(kind) +
                        "): upgrade TopicDB on this site");

@@ -19,6 +19,7 @@ enum class EntryKind : std::uint8_t {
   kBatch = 2,  // writes a batch that continues the shard's commits
   kPages = 3,  // writes a batch that nobody sees until a kBatch names it
   kDrop = 4,   // drops column families
+  kPart = 5,   // has a part of an entry that is too large for the log
 };
 
 // Which column family of a slab. DO NOT CHANGE THESE VALUES: they are in logs.
@@ -56,9 +57,15 @@ struct Entry {
   // no commit.
   Serial previous_serial;
   Serial serial;
-  std::vector<NamedFamily> families;  // of kBatch and kPages: those that the body names
+  // Of kBatch and kPages: those that the body names, and others that are new.
+  std::vector<NamedFamily> families;
   std::vector<SlabFamily> dropped;    // of kDrop
-  std::string_view body;              // of kBatch and kPages: a batch, as RocksDB encodes it
+  // Of kPart: which part it is, counted from 0, and how many there are. Parts have the epoch and
+  // the number of the whole entry.
+  std::uint32_t part = 0;
+  std::uint32_t parts = 0;
+  // Of kBatch and kPages: a batch, as RocksDB encodes it. Of kPart: bytes of the encoded entry.
+  std::string_view body;
 };
 
 std::string Encode(const Entry& entry);

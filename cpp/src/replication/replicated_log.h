@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "replication/entry.h"
 #include "topicdb/status.h"
 
 namespace topicdb::replication {
@@ -24,9 +25,15 @@ class ReplicatedLog {
   ReplicatedLog(const ReplicatedLog&) = delete;
   ReplicatedLog& operator=(const ReplicatedLog&) = delete;
 
-  // Adds an entry, and returns its place once the log will never lose it. Returns kStorage if it is
-  // not known whether the log has the entry.
-  virtual Result<LogPlace> Propose(std::string entry) = 0;
+  // Adds an entry. Returns its place once the log will never lose it, and nothing before it keeps
+  // it from being applied. An entry that is too large becomes several; then the place is that of
+  // the last one. Returns kNotLeader if the entry never will be applied, and kUnknownOutcome if it
+  // may be. After an error, it takes no more entries.
+  virtual Result<LogPlace> Propose(const Entry& entry) = 0;
+  // Says that the entry that Propose has put at `place` is applied here.
+  virtual void NoteApplied(const LogPlace& place) = 0;
+  // Returns Ok, or why this replica leads no more.
+  virtual Status MayWrite() const = 0;
 };
 
 }  // namespace topicdb::replication

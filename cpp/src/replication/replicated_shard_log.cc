@@ -7,18 +7,6 @@
 
 namespace topicdb::replication {
 
-Result<std::unique_ptr<ReplicatedShardLog>> ReplicatedShardLog::Lead(
-    ReplicatedLog* log, std::unique_ptr<UnloggedRocks> rocks) {
-  std::unique_ptr<ReplicatedShardLog> made(new ReplicatedShardLog(log, std::move(rocks)));
-  Entry lead;
-  lead.kind = EntryKind::kLead;
-  TOPICDB_ASSIGN_OR_RETURN(const LogPlace place, log->Propose(Encode(lead)));
-  rocksdb::WriteBatch nothing;
-  const meta::Applied applied{place.index, place.term, /*epoch=*/place.term, /*number=*/0};
-  TOPICDB_RETURN_IF_ERROR(made->rocks_->Write(&nothing, applied, std::nullopt));
-  return made;
-}
-
 Status ReplicatedShardLog::Write(const rocks::ShardEntry& entry, rocksdb::WriteBatch* batch) {
   TOPICDB_ASSIGN_OR_RETURN(const BatchContent content, ScanBatch(*batch));
   const MutexLock lock(mutex_);
@@ -39,6 +27,7 @@ Status ReplicatedShardLog::Write(const rocks::ShardEntry& entry, rocksdb::WriteB
                           std::to_string(id) + " was dropped");
     }
   }
+  if (made.kind == EntryKind::kBatch) AnnounceFamilies(&made);
   made.body = batch->Data();
   return ProposeAndWrite(&made, content.serial, batch);
 }
@@ -48,11 +37,13 @@ Status ReplicatedShardLog::ProposeAndWrite(Entry* entry, std::optional<Serial> s
   const meta::Applied before = rocks_->applied();
   entry->epoch = before.epoch;
   entry->number = before.number + 1;
-  std::string bytes = Encode(*entry);
-  bytes_ += bytes.size();
-  auto place = log_.Propose(std::move(bytes));
+  bytes_ += entry->body.size();
+  auto place = log_.Propose(*entry);
   TOPICDB_RETURN_IF_ERROR(place.status().WithContext("writing " + rocks_->name()));
-  return rocks_->Write(batch, {place->index, place->term, entry->epoch, entry->number}, serial);
+  TOPICDB_RETURN_IF_ERROR(
+      rocks_->Write(batch, {place->index, place->term, entry->epoch, entry->number}, serial));
+  log_.NoteApplied(*place);
+  return Status::Ok();
 }
 
 Status ReplicatedShardLog::CheckInPlace() const {
@@ -60,7 +51,18 @@ Status ReplicatedShardLog::CheckInPlace() const {
 }
 
 void ReplicatedShardLog::AddFamilies(const rocks::FamilyHandles& families) {
-  for (rocksdb::ColumnFamilyHandle* family : families) rocks_->Add(family);
+  const MutexLock lock(mutex_);
+  for (rocksdb::ColumnFamilyHandle* family : families) {
+    rocks_->Add(family);
+    const std::optional<SlabFamily> named = rocks_->Find(family->GetID());
+    if (named.has_value()) unannounced_[family->GetID()] = *named;
+  }
+}
+
+void ReplicatedShardLog::AnnounceFamilies(Entry* entry) {
+  for (const NamedFamily& named : entry->families) unannounced_.erase(named.id);
+  for (const auto& [id, family] : unannounced_) entry->families.push_back({id, family});
+  unannounced_.clear();
 }
 
 Status ReplicatedShardLog::PrepareDrop(const rocks::FamilyHandles& families) {
@@ -76,7 +78,10 @@ Status ReplicatedShardLog::PrepareDrop(const rocks::FamilyHandles& families) {
   TOPICDB_RETURN_IF_ERROR(ProposeAndWrite(&drop, std::nullopt, &nothing));
   // A family goes at once, also from the files, so what was written before must be in files first.
   TOPICDB_RETURN_IF_ERROR(rocks_->Flush());
-  for (rocksdb::ColumnFamilyHandle* family : families) rocks_->Remove(family);
+  for (rocksdb::ColumnFamilyHandle* family : families) {
+    rocks_->Remove(family);
+    unannounced_.erase(family->GetID());
+  }
   return Status::Ok();
 }
 

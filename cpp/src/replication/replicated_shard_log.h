@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -18,20 +19,24 @@ namespace topicdb::replication {
 // replica once the log has the entry. So every batch is durable when Write returns, whatever
 // durability was asked for. The shard owns it while this replica leads. Thread-safe: threads write
 // one after the other.
+//
+// Write and PrepareDrop return kNotLeader or kUnknownOutcome once another replica may lead.
 class ReplicatedShardLog : public rocks::ShardLog {
  public:
-  // Begins to lead: from now on, no entry of an earlier leader counts. `log` must outlive it.
-  // REQUIRES: `rocks` has applied all entries of the log. Returns kStorage.
-  static Result<std::unique_ptr<ReplicatedShardLog>> Lead(ReplicatedLog* log,
-                                                          std::unique_ptr<UnloggedRocks> rocks);
+  // `log` must outlive it.
+  // REQUIRES: the last entry that `rocks` has applied is the one with which this replica began to
+  // lead, or one that it has made since
+  ReplicatedShardLog(ReplicatedLog* log, std::unique_ptr<UnloggedRocks> rocks)
+      : log_(*log), rocks_(std::move(rocks)) {}
 
   Status Write(const rocks::ShardEntry& entry, rocksdb::WriteBatch* batch) override
       TOPICDB_EXCLUDES(mutex_);
   Status Sync() override { return Status::Ok(); }
   Status CheckInPlace() const override;
-  Status MayWrite() const override { return Status::Ok(); }
+  Status MayWrite() const override { return log_.MayWrite(); }
   std::uint64_t bytes() const override { return bytes_; }
-  void AddFamilies(const rocks::FamilyHandles& families) override;
+  // The next entry has the other replicas make the families.
+  void AddFamilies(const rocks::FamilyHandles& families) override TOPICDB_EXCLUDES(mutex_);
   // Also makes an entry that drops the families in the other replicas.
   Status PrepareDrop(const rocks::FamilyHandles& families) override TOPICDB_EXCLUDES(mutex_);
   // Returns all families: the note of the last entry must not be in files without what it did.
@@ -40,9 +45,8 @@ class ReplicatedShardLog : public rocks::ShardLog {
   meta::Applied applied() const { return rocks_->applied(); }
 
  private:
-  ReplicatedShardLog(ReplicatedLog* log, std::unique_ptr<UnloggedRocks> rocks)
-      : log_(*log), rocks_(std::move(rocks)) {}
-
+  // Adds the families to the entry that no entry has named yet.
+  void AnnounceFamilies(Entry* entry) TOPICDB_REQUIRES(mutex_);
   // Proposes the entry, which gets the next number, and writes the batch to RocksDB.
   Status ProposeAndWrite(Entry* entry, std::optional<Serial> serial, rocksdb::WriteBatch* batch)
       TOPICDB_REQUIRES(mutex_);
@@ -51,6 +55,8 @@ class ReplicatedShardLog : public rocks::ShardLog {
   const std::unique_ptr<UnloggedRocks> rocks_;
   std::atomic<std::uint64_t> bytes_{0};
   Mutex mutex_;
+  // A slab needs all its families, also those that no batch names for long.
+  std::map<std::uint32_t, SlabFamily> unannounced_ TOPICDB_GUARDED_BY(mutex_);
 };
 
 }  // namespace topicdb::replication

@@ -89,7 +89,7 @@ class EntryApplierTest : public testing::Test {
   };
 
   TestDirectory directory_;
-  Replica replica_{directory_ / "replica"};
+  Copy replica_{directory_ / "replica"};
 };
 
 TEST_F(EntryApplierTest, AnEntryIsAppliedOnce) {
@@ -150,7 +150,7 @@ TEST_F(EntryApplierTest, WhatCameBeforeADropIsInFilesWhenTheFamilyGoes) {
   ApplyOk({2, 1}, PutEntry(1, 1, "a"));
   ApplyOk({3, 1}, DropEntry(1, 2));
   std::filesystem::copy(directory_ / "replica", directory_ / "after a crash");
-  EXPECT_EQ(Replica(directory_ / "after a crash").applied(), (meta::Applied{3, 1, 1, 2}));
+  EXPECT_EQ(Copy(directory_ / "after a crash").applied(), (meta::Applied{3, 1, 1, 2}));
 }
 
 TEST_F(EntryApplierTest, ADamagedEntryStopsTheReplicaAndChangesNothing) {

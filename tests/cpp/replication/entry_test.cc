@@ -30,6 +30,8 @@ void ExpectEqual(const Entry& one, const Entry& other) {
   EXPECT_EQ(one.serial, other.serial);
   EXPECT_EQ(one.families, other.families);
   EXPECT_EQ(one.dropped, other.dropped);
+  EXPECT_EQ(one.part, other.part);
+  EXPECT_EQ(one.parts, other.parts);
   EXPECT_EQ(one.body, other.body);
 }
 
@@ -49,10 +51,19 @@ TEST(ReplicatedEntry, HasTheseBytes) {
                   {RetentionClassId{2}, Generation{3}, FamilyPart::kBlocks}};
   EXPECT_EQ(ToHex(Encode(drop)),
             "010401000000000000000200000000000000020100010202037986f648bd4a953c");
+  Entry part;
+  part.kind = EntryKind::kPart;
+  part.epoch = 1;
+  part.number = 2;
+  part.part = 3;
+  part.parts = 258;
+  part.body = "part";
+  EXPECT_EQ(ToHex(Encode(part)),
+            "0105010000000000000002000000000000000300000002010000706172748e09edc634d90f30");
 }
 
 TEST(ReplicatedEntry, IsDecodedAsItWasEncoded) {
-  std::vector<Entry> entries(4, Batch());
+  std::vector<Entry> entries(5, Batch());
   entries[1].kind = EntryKind::kPages;
   entries[1].families.clear();
   entries[1].body = {};
@@ -62,6 +73,11 @@ TEST(ReplicatedEntry, IsDecodedAsItWasEncoded) {
   entries[3] = {};
   entries[3].kind = EntryKind::kLead;
   entries[3].epoch = UINT64_MAX;
+  entries[4] = {};
+  entries[4].kind = EntryKind::kPart;
+  entries[4].part = 6;
+  entries[4].parts = 7;
+  entries[4].body = "bytes of an entry";
   for (const Entry& entry : entries) {
     const std::string bytes = Encode(entry);
     const auto decoded = DecodeEntry(bytes);
@@ -105,6 +121,14 @@ TEST(ReplicatedEntry, AFamilyThatCannotBeIsRefused) {
     malformed[part] = wrong;
     EXPECT_EQ(DecodeEntry(WithHash(malformed)).status().code(), Code::kCorruption);
   }
+}
+
+TEST(ReplicatedEntry, APartThatCannotBeIsRefused) {
+  Entry part;
+  part.kind = EntryKind::kPart;
+  part.part = 2;
+  part.parts = 2;
+  EXPECT_EQ(DecodeEntry(Encode(part)).status().code(), Code::kCorruption);
 }
 
 TEST(ReplicatedEntry, AFamilyHasTheSameNameInEveryReplica) {

@@ -13,6 +13,7 @@
 
 #include "base/bytes/hash.h"
 #include "replication/entry_applier.h"
+#include "replication/entry_parts.h"
 #include "replication/replicated_log.h"
 #include "replication/replicated_shard_log.h"
 #include "replication/unlogged_rocks.h"
@@ -44,7 +45,27 @@ class EntryFile : public ReplicatedLog {
     if (!entries_.empty()) term_ = entries_.back().place.term + 1;
   }
 
-  Result<LogPlace> Propose(std::string entry) override {
+  Result<LogPlace> Propose(const Entry& entry) override {
+    for (std::string& part : DivideEntry(entry, Encode(entry), entry_bytes_max)) {
+      Append(std::move(part));
+    }
+    return entries_.back().place;
+  }
+  void NoteApplied(const LogPlace& place) override { applied_ = place; }
+  Status MayWrite() const override { return Status::Ok(); }
+  const std::vector<Stored>& entries() const { return entries_; }
+  // Takes the first entries of another log. The next term begins.
+  void Take(const EntryFile& other, std::size_t count) {
+    entries_.assign(other.entries_.begin(), other.entries_.begin() + count);
+    term_ = other.term_ + 1;
+  }
+  // Returns the last entry that the leader said to have applied.
+  LogPlace applied() const { return applied_; }
+
+  std::size_t entry_bytes_max = kEntryBytesMax;
+
+ private:
+  void Append(std::string entry) {
     const LogPlace place{entries_.size() + 1, term_};
     if (!path_.empty()) {
       std::ofstream file(path_, std::ios::binary | std::ios::app);
@@ -56,11 +77,7 @@ class EntryFile : public ReplicatedLog {
       EXPECT_TRUE(file.good()) << path_;
     }
     entries_.push_back({place, std::move(entry)});
-    return place;
   }
-  const std::vector<Stored>& entries() const { return entries_; }
-
- private:
   static bool Read(std::ifstream& file, std::uint64_t* number) {
     return !!file.read(reinterpret_cast<char*>(number), sizeof(*number));
   }
@@ -68,19 +85,25 @@ class EntryFile : public ReplicatedLog {
   const std::string path_;
   std::uint64_t term_ = 1;
   std::vector<Stored> entries_;
+  LogPlace applied_;
 };
 
-// Returns what a replica does when it opens a shard, to lead: it applies what the log has and the
-// RocksDB lacks. `log` must outlive the shard.
+// Returns what a replica does when it opens a shard, to lead: it begins a reign, and applies what
+// the log has and the RocksDB lacks. `log` must outlive the shard.
 inline OpenShardLog LeadWith(EntryFile* log) {
   return [log](const OpenedShard& shard) -> Result<std::unique_ptr<rocks::ShardLog>> {
+    Entry begins;
+    begins.kind = EntryKind::kLead;
+    TOPICDB_RETURN_IF_ERROR(log->Propose(begins).status());
     TOPICDB_ASSIGN_OR_RETURN(std::unique_ptr<UnloggedRocks> rocks, UnloggedRocks::Make(shard));
     EntryApplier applier(shard, rocks.get());
+    PartJoiner parts;
     for (const EntryFile::Stored& entry : log->entries()) {
-      TOPICDB_RETURN_IF_ERROR(applier.Apply(entry.place, entry.bytes));
+      TOPICDB_ASSIGN_OR_RETURN(const auto whole, parts.Add(entry.bytes));
+      if (whole.has_value()) TOPICDB_RETURN_IF_ERROR(applier.Apply(entry.place, *whole));
     }
-    TOPICDB_ASSIGN_OR_RETURN(auto leading, ReplicatedShardLog::Lead(log, std::move(rocks)));
-    return std::unique_ptr<rocks::ShardLog>(std::move(leading));
+    return std::unique_ptr<rocks::ShardLog>(
+        std::make_unique<ReplicatedShardLog>(log, std::move(rocks)));
   };
 }
 
@@ -109,11 +132,11 @@ struct Progress {
   std::string commit_state;  // the record
 };
 
-// A RocksDB that applies entries, and is not a shard: nobody reads its messages.
-class Replica {
+// A RocksDB that applies entries, as a Follower does, and shows what it has.
+class Copy {
  public:
   // Opens the RocksDB in a directory, or makes one.
-  explicit Replica(const std::string& directory) {
+  explicit Copy(const std::string& directory) {
     const rocksdb::DBOptions options = rocks::MakeDbOptions(resources_, /*read_only=*/false);
     std::vector<std::string> names;
     if (!rocksdb::DB::ListColumnFamilies(options, directory, &names).ok()) {
@@ -138,13 +161,13 @@ class Replica {
         OpenedShard{db_.get(), "the replica", *default_family_, &families_, resources_});
     rocks_ = UnloggedRocks::Make(*shard_).value();
   }
-  ~Replica() {
+  ~Copy() {
     families_.clear();
     default_family_.reset();
     EXPECT_TRUE(db_->Close().ok());
   }
-  Replica(const Replica&) = delete;
-  Replica& operator=(const Replica&) = delete;
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
 
   // Makes a column family that no entry names, so that the later ones have other numbers than those
   // of the leader.
@@ -153,8 +176,12 @@ class Replica {
     EXPECT_TRUE(db_->CreateColumnFamily(rocksdb::ColumnFamilyOptions(), "shift", &handle).ok());
     families_["shift"] = std::make_unique<FamilyHandle>(db_.get(), handle);
   }
-  Status Apply(const LogPlace& place, std::string_view bytes) {
-    return EntryApplier(*shard_, rocks_.get()).Apply(place, bytes);
+  Status Apply(const LogPlace& place, const std::string& bytes) {
+    const auto whole = parts_.Add(bytes);
+    TOPICDB_RETURN_IF_ERROR(
+        whole.status().WithContext("the replica, entry " + std::to_string(place.index)));
+    if (!whole->has_value()) return Status::Ok();
+    return EntryApplier(*shard_, rocks_.get()).Apply(place, **whole);
   }
   // Hands out what writes to the RocksDB. No entry may be applied afterwards.
   std::unique_ptr<UnloggedRocks> TakeRocks() { return std::move(rocks_); }
@@ -194,6 +221,7 @@ class Replica {
   FamiliesByName families_;
   std::unique_ptr<OpenedShard> shard_;
   std::unique_ptr<UnloggedRocks> rocks_;
+  PartJoiner parts_;
 };
 
 }  // namespace topicdb::replication

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "in_child.h"
+#include "replication/follower.h"
 #include "replication/replicas.h"
 #include "store/database/database_parts.h"
 #include "test_directory.h"
@@ -110,11 +112,78 @@ TEST_P(ReplicatedShardLogTest, AReplicaHasWhatTheLeaderHas) {
     const auto database = Lead(&log);
     DoEverything(database.get());
     leader = DigestsOfShard(*database);
-    Replica replica(NewReplica("replica"));
+    Copy replica(NewReplica("replica"));
     replica.ApplyFrom(log);
     EXPECT_EQ(replica.digests(), leader);
+    EXPECT_EQ(log.applied(), log.entries().back().place);
   }
   EXPECT_GT(leader.size(), 2U);
+}
+
+TEST_P(ReplicatedShardLogTest, LargeEntriesGoInParts) {
+  EntryFile log;
+  log.entry_bytes_max = 1'000;
+  const auto database = Lead(&log);
+  DoEverything(database.get());
+  Copy replica(NewReplica("replica"));
+  replica.ApplyFrom(log);
+  EXPECT_EQ(replica.digests(), DigestsOfShard(*database));
+  const auto is_part = [](const EntryFile::Stored& entry) {
+    return DecodeEntry(entry.bytes)->kind == EntryKind::kPart;
+  };
+  EXPECT_GT(std::count_if(log.entries().begin(), log.entries().end(), is_part), 10);
+}
+
+// Nobody makes the shard beforehand: its first leader does, with entries.
+TEST_P(ReplicatedShardLogTest, TheFirstLeaderMakesTheShard) {
+  std::filesystem::remove_all(path_ + "/shards/0000");
+  EntryFile log;
+  // What a replica has before anybody leads.
+  auto environment = DatabaseParts::MakeEnvironment(path_, options_);
+  ASSERT_TRUE(Follower::Open(environment, 0).value()->Close().ok());
+  const auto database = Lead(&log);
+  DoEverything(database.get());
+  Copy replica(directory_ / "replica");
+  replica.ApplyFrom(log);
+  EXPECT_EQ(replica.digests(), DigestsOfShard(*database));
+}
+
+// Whoever follows may have to lead at once, and then needs all families of a slab.
+TEST_P(ReplicatedShardLogTest, AReplicaHasAllFamiliesAfterTheirRecordIsThere) {
+  std::filesystem::remove_all(path_ + "/shards/0000");
+  auto environment = DatabaseParts::MakeEnvironment(path_, options_);
+  ASSERT_TRUE(Follower::Open(environment, 0).value()->Close().ok());
+  EntryFile log;
+  const auto database = Lead(&log);
+  Append(database.get(), 0, "kept");
+  Copy replica(directory_ / "replica");
+  replica.ApplyFrom(log);
+  const auto view = database->shard(0)->view();
+  for (const SlabView& slab_view : view->slabs()) {
+    for (rocksdb::ColumnFamilyHandle* family : slab_view.slab->all_families()) {
+      EXPECT_TRUE(replica.Has(family->GetName())) << family->GetName();
+    }
+  }
+}
+
+// A leader may be lost after any entry. Another one begins with what the log has.
+TEST_P(ReplicatedShardLogTest, AShardThatIsHalfMadeIsMadeByTheNextLeader) {
+  std::filesystem::remove_all(path_ + "/shards/0000");
+  EntryFile whole;
+  auto environment = DatabaseParts::MakeEnvironment(path_, options_);
+  ASSERT_TRUE(Follower::Open(environment, 0).value()->Close().ok());
+  std::filesystem::copy(path_ + "/shards/0000", directory_ / "empty");
+  Lead(&whole);
+  ASSERT_GT(whole.entries().size(), 2U);
+  for (std::size_t made = 1; made < whole.entries().size(); ++made) {
+    std::filesystem::remove_all(path_ + "/shards/0000");
+    std::filesystem::copy(directory_ / "empty", path_ + "/shards/0000");
+    EntryFile log;
+    log.Take(whole, made);
+    const auto database = Lead(&log);
+    Append(database.get(), 0, "kept");
+    EXPECT_EQ(CountKept(*database), static_cast<std::uint64_t>(kRows)) << made;
+  }
 }
 
 // What was applied may be applied again, from any entry on, since a crash may take the last notes
@@ -124,7 +193,7 @@ TEST_P(ReplicatedShardLogTest, EntriesMayBeAppliedAgainFromAnyOneOn) {
   const auto database = Lead(&log);
   DoEverything(database.get());
   const Digests leader = DigestsOfShard(*database);
-  Replica replica(NewReplica("replica"));
+  Copy replica(NewReplica("replica"));
   replica.ShiftFamilyNumbers();
   std::vector<Progress> notes{replica.progress()};
   for (const EntryFile::Stored& entry : log.entries()) {
@@ -148,7 +217,7 @@ TEST_P(ReplicatedShardLogTest, AReplicaMayStopAfterAnyEntry) {
   const std::string path = NewReplica("replica");
   const std::size_t step = log.entries().size() / 8 + 1;
   for (std::size_t next = 0; next < log.entries().size();) {
-    Replica replica(path);
+    Copy replica(path);
     EXPECT_EQ(replica.applied().index, next == 0 ? 0 : log.entries()[next - 1].place.index);
     for (std::size_t i = 0; i < step && next < log.entries().size(); ++i, ++next) {
       const EntryFile::Stored& entry = log.entries()[next];
@@ -156,7 +225,7 @@ TEST_P(ReplicatedShardLogTest, AReplicaMayStopAfterAnyEntry) {
       if (i % 3 == 0) replica.Flush();
     }
   }
-  EXPECT_EQ(Replica(path).digests(), leader);
+  EXPECT_EQ(Copy(path).digests(), leader);
 }
 
 // The process ends without closing anything: what RocksDB had in memory only is in the log.
@@ -178,7 +247,7 @@ TEST_P(ReplicatedShardLogTest, WhatWasAcknowledgedIsThereAfterTheProcessHasEnded
     const auto database = Lead(&log);
     EXPECT_GT(log.entries().size(), before);  // it leads anew
     Append(database.get(), kDays + 2, "kept");
-    Replica replica(NewReplica("replica"));
+    Copy replica(NewReplica("replica"));
     replica.ApplyFrom(log);
     after = DigestsOfShard(*database);
     EXPECT_EQ(replica.digests(), after);
@@ -199,17 +268,17 @@ TEST_P(ReplicatedShardLogTest, WhatCameBeforeADropIsInFilesWhenTheFamilyGoes) {
     if (DecodeEntry(entry.bytes)->kind == EntryKind::kDrop) drop = entry.place.index;
   }
   ASSERT_GT(drop, 0U);
-  EXPECT_GE(Replica(directory_ / "after a crash").applied().index, drop);
+  EXPECT_GE(Copy(directory_ / "after a crash").applied().index, drop);
 }
 
 // If only some families were moved to files, the note of the last entry would be there without what
 // the entry did.
 TEST_P(ReplicatedShardLogTest, AllFamiliesAreFlushedTogether) {
   EntryFile log;
-  Replica replica(NewReplica("replica"));
+  Copy replica(NewReplica("replica"));
   const auto all = replica.families();
-  const auto leading = ReplicatedShardLog::Lead(&log, replica.TakeRocks()).value();
-  EXPECT_EQ(leading->FlushedWith({all.back()}), all);
+  const ReplicatedShardLog leading(&log, replica.TakeRocks());
+  EXPECT_EQ(leading.FlushedWith({all.back()}), all);
 }
 
 TEST_P(ReplicatedShardLogTest, ADatabaseThatIsReplicatedIsNotWrittenByItself) {
