@@ -42,10 +42,14 @@ MAY_INCLUDE = {
     "subscribe": {"base", "store"},
     "queue": {"base", "segment"},
 }
+# The C interface of raft/, and the only folder that uses it.
+CONSENSUS = "topicdb_raft.h"
+CONSENSUS_USER = "replication/site"
 # The rooms of a part, which are folders, the lowest first: each may include those before it. "." is
 # the part's own folder.
 ROOMS = {
     "base": ["bytes", "thread", "memory", "file", "."],
+    "replication": [".", "site"],  # the site needs the consensus
     "rocks": ["log", "files", "."],
     "layout/columnar": ["format", "block", "select", "merge", "read", "seal", "care", "."],
     "store": [
@@ -159,6 +163,10 @@ def include_faults() -> Iterator[str]:
                 header = included.removeprefix("topicdb/")
                 if header in FACADES and folder not in FACADE_USERS:
                     yield f"{name_of(file)} includes {included}, which stands above it"
+                continue
+            if included == CONSENSUS:
+                if folder != CONSENSUS_USER:
+                    yield f"{name_of(file)} includes {included}, which only {CONSENSUS_USER} may"
                 continue
             if not may_include(folder, str(Path(included).parent)):
                 yield f"{name_of(file)} includes {included}, which stands above it"

@@ -1,0 +1,245 @@
+#include "replication/site/raft_site.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "topicdb_raft.h"
+
+namespace topicdb::replication {
+
+namespace {
+
+constexpr std::chrono::milliseconds kTick{50};
+constexpr std::size_t kMembersMax = 64;
+
+Status StatusFor(topicdb_raft_code code, std::string text) {
+  switch (code) {
+    case TOPICDB_RAFT_OK:
+      return Status::Ok();
+    case TOPICDB_RAFT_NOT_LEADER:
+      return NotLeader(std::move(text));
+    case TOPICDB_RAFT_UNKNOWN:
+    case TOPICDB_RAFT_TIMED_OUT:
+      return UnknownOutcome(std::move(text));
+    case TOPICDB_RAFT_REFUSED:
+      return InvalidArgument(std::move(text));
+    case TOPICDB_RAFT_DAMAGED:
+    case TOPICDB_RAFT_FOREIGN:
+      return Corruption(std::move(text));
+    case TOPICDB_RAFT_TOO_NEW:
+      return SchemaFault(std::move(text));
+    case TOPICDB_RAFT_DISK:
+    case TOPICDB_RAFT_BROKEN:
+      break;
+  }
+  return StorageFault(std::move(text));
+}
+
+// Returns the status of a call, and frees its text.
+Status Take(topicdb_raft_code code, char* error) {
+  std::string text = error == nullptr ? std::string() : error;
+  topicdb_raft_free(error);
+  return StatusFor(code, std::move(text));
+}
+
+RaftRole RoleOf(topicdb_raft_role role) {
+  if (role == TOPICDB_RAFT_LEADER) return RaftRole::kLeader;
+  return role == TOPICDB_RAFT_CANDIDATE ? RaftRole::kCandidate : RaftRole::kFollower;
+}
+
+topicdb_raft_bytes BytesOf(const std::string& bytes) {
+  return {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()};
+}
+
+std::string_view ViewOf(const topicdb_raft_bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data), bytes.size};
+}
+
+std::uint64_t Milliseconds(std::chrono::milliseconds time) {
+  return static_cast<std::uint64_t>(std::max<std::chrono::milliseconds::rep>(time.count(), 1));
+}
+
+}  // namespace
+
+struct RaftSite::Callbacks {
+  static RaftSite* Site(void* context) { return static_cast<RaftSite*>(context); }
+
+  // Calls the client of a group, if there is one.
+  template <typename Call>
+  static void With(void* context, std::uint64_t group, Call call) {
+    RaftSite* const site = Site(context);
+    const MutexLock lock(site->mutex_);
+    const auto found = site->clients_.find(group);
+    if (found != site->clients_.end()) call(found->second);
+  }
+  static void Committed(void* context, std::uint64_t group, const topicdb_raft_entry* entries,
+                        std::size_t count) {
+    std::vector<CommittedEntry> taken;
+    taken.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      taken.push_back({{entries[i].index, entries[i].term}, ViewOf(entries[i].data)});
+    }
+    With(context, group, [&](RaftClient* client) { client->TakeCommitted(taken); });
+  }
+  static void RoleChanged(void* context, std::uint64_t group, topicdb_raft_role role,
+                          std::uint64_t term, std::uint64_t leader) {
+    With(context, group,
+         [&](RaftClient* client) { client->TakePosition({RoleOf(role), term, leader}); });
+  }
+  // Logs are not cut yet, so no replica needs a snapshot.
+  static void TakeSnapshot(void* context, std::uint64_t group) {
+    topicdb_raft_snapshot_taken(Site(context)->site_, group, 0, {nullptr, 0});
+  }
+  static int FetchSnapshot(void* context, std::uint64_t group, std::uint64_t, topicdb_raft_bytes) {
+    topicdb_raft_snapshot_fetched(Site(context)->site_, group, 0);
+    return 0;
+  }
+  static int InstallSnapshot(void*, std::uint64_t, std::uint64_t, topicdb_raft_bytes) { return 0; }
+  static void Stopped(void* context, topicdb_raft_code code, const char* error) {
+    RaftSite* const site = Site(context);
+    const MutexLock lock(site->mutex_);
+    site->stopped_ = StatusFor(code, error == nullptr ? "" : error);
+    for (const auto& [group, client] : site->clients_) client->TakeStop(site->stopped_);
+  }
+};
+
+Result<std::unique_ptr<RaftSite>> RaftSite::Open(const RaftSiteOptions& options) {
+  std::unique_ptr<RaftSite> site(new RaftSite(options.replica));
+  topicdb_raft_options raw{};
+  raw.interface_version = TOPICDB_RAFT_INTERFACE;
+  raw.tick_ms = static_cast<std::uint32_t>(kTick.count());
+  raw.election_ticks = static_cast<std::uint32_t>(options.election_timeout / kTick);
+  raw.directory = options.directory.c_str();
+  std::copy(options.id.begin(), options.id.end(), raw.site);
+  raw.incarnation = options.incarnation;
+  raw.replica = options.replica;
+  raw.listen = options.listen.c_str();
+  if (!options.authority.empty()) {
+    raw.authority = options.authority.c_str();
+    raw.certificate = options.certificate.c_str();
+    raw.key = options.key.c_str();
+  }
+  const topicdb_raft_client client{site.get(),
+                                   &Callbacks::Committed,
+                                   &Callbacks::RoleChanged,
+                                   &Callbacks::TakeSnapshot,
+                                   &Callbacks::FetchSnapshot,
+                                   &Callbacks::InstallSnapshot,
+                                   &Callbacks::Stopped};
+  char* error = nullptr;
+  const topicdb_raft_code code = topicdb_raft_open(&raw, &client, &site->site_, &error);
+  TOPICDB_RETURN_IF_ERROR(Take(code, error).WithContext("opening the log in " + options.directory));
+  return site;
+}
+
+RaftSite::~RaftSite() {
+  if (site_ != nullptr) topicdb_raft_close(site_, nullptr);
+}
+
+std::uint16_t RaftSite::port() const { return topicdb_raft_port(site_); }
+
+Status RaftSite::SetPeer(std::uint64_t replica, const std::string& address) {
+  char* error = nullptr;
+  return Take(topicdb_raft_set_peer(site_, replica, address.c_str(), &error), error);
+}
+
+Result<std::vector<std::uint64_t>> RaftSite::Groups() const {
+  std::vector<std::uint64_t> groups;
+  std::size_t count = 0;
+  do {
+    groups.resize(count);
+    char* error = nullptr;
+    TOPICDB_RETURN_IF_ERROR(
+        Take(topicdb_raft_groups(site_, groups.data(), groups.size(), &count, &error), error));
+  } while (count > groups.size());
+  return groups;
+}
+
+Status RaftSite::Join(std::uint64_t group, const std::vector<std::uint64_t>& voters,
+                      std::uint64_t applied, RaftClient* client) {
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> groups, Groups());
+  {
+    const MutexLock lock(mutex_);
+    TOPICDB_RETURN_IF_ERROR(stopped_);
+    clients_[group] = client;
+  }
+  char* error = nullptr;
+  Status joined;
+  if (std::find(groups.begin(), groups.end(), group) != groups.end()) {
+    // The first entry of a group says who its members are. Its clients begin behind it.
+    joined = Take(
+        topicdb_raft_open_group(site_, group, std::max<std::uint64_t>(applied, 1), &error), error);
+  } else {
+    joined =
+        Take(topicdb_raft_create_group(site_, group, voters.data(), voters.size(), &error), error);
+  }
+  if (!joined.ok()) Leave(group);
+  return joined;
+}
+
+void RaftSite::Leave(std::uint64_t group) {
+  const MutexLock lock(mutex_);
+  clients_.erase(group);
+}
+
+Result<LogPlace> RaftSite::Propose(std::uint64_t group, const std::vector<std::string>& entries,
+                                   std::chrono::milliseconds patience) {
+  std::vector<topicdb_raft_bytes> raw;
+  raw.reserve(entries.size());
+  for (const std::string& entry : entries) raw.push_back(BytesOf(entry));
+  LogPlace place;
+  std::uint64_t leader = 0;
+  char* error = nullptr;
+  const topicdb_raft_code code =
+      topicdb_raft_propose(site_, group, raw.data(), raw.size(), Milliseconds(patience),
+                           &place.index, &place.term, &leader, &error);
+  if (code == TOPICDB_RAFT_NOT_LEADER) {
+    topicdb_raft_free(error);
+    return NotLeader(leader == 0 ? std::string("no replica is known to lead: try again")
+                                 : "replica " + std::to_string(leader) + " leads: ask that one");
+  }
+  if (code == TOPICDB_RAFT_UNKNOWN) {
+    topicdb_raft_free(error);
+    return UnknownOutcome("this replica heard from no majority for " +
+                          std::to_string(patience.count()) +
+                          " ms: what was written may be kept or not");
+  }
+  TOPICDB_RETURN_IF_ERROR(Take(code, error));
+  return place;
+}
+
+Status RaftSite::Transfer(std::uint64_t group, std::uint64_t to,
+                          std::chrono::milliseconds patience) {
+  char* error = nullptr;
+  return Take(topicdb_raft_transfer(site_, group, to, Milliseconds(patience), &error), error);
+}
+
+Result<RaftStatus> RaftSite::StatusOf(std::uint64_t group) const {
+  topicdb_raft_status raw{};
+  std::vector<topicdb_raft_member> members(kMembersMax);
+  char* error = nullptr;
+  TOPICDB_RETURN_IF_ERROR(Take(
+      topicdb_raft_get_status(site_, group, &raw, members.data(), members.size(), &error), error));
+  RaftStatus status;
+  status.position = {RoleOf(raw.role), raw.term, raw.leader};
+  status.committed = raw.commit;
+  status.applied = raw.applied;
+  status.first = raw.first;
+  status.last = raw.last;
+  members.resize(std::min(members.size(), raw.members));
+  for (const topicdb_raft_member& member : members) {
+    if (member.is_voter != 0) status.voters.push_back(member.replica);
+  }
+  return status;
+}
+
+void RaftSite::NoteApplied(std::uint64_t group, std::uint64_t index) {
+  topicdb_raft_applied(site_, group, index);
+}
+
+void RaftSite::NoteFlushed(std::uint64_t group, std::uint64_t index) {
+  topicdb_raft_flushed(site_, group, index);
+}
+
+}  // namespace topicdb::replication

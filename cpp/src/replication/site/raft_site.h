@@ -1,0 +1,136 @@
+// The consensus of a site, for C++.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/thread/mutex.h"
+#include "replication/replicated_log.h"
+#include "topicdb/status.h"
+
+struct topicdb_raft_site;
+
+namespace topicdb::replication {
+
+enum class RaftRole : std::uint8_t { kFollower, kCandidate, kLeader };
+
+// What a replica is in its group.
+struct RaftPosition {
+  RaftRole role = RaftRole::kFollower;
+  std::uint64_t term = 0;
+  std::uint64_t leader = 0;  // the replica that leads, or 0 while none is known
+  bool operator==(const RaftPosition&) const = default;
+};
+
+// An entry that a majority has. `bytes` are there during the call only.
+struct CommittedEntry {
+  LogPlace place;
+  std::string_view bytes;  // empty if a leader began, or members changed
+};
+
+// Takes what the consensus says of one group. The thread of the site makes the calls, one at a
+// time, and does nothing else meanwhile: they must hand over, and return. They may call
+// RaftSite::NoteApplied and NoteFlushed, and nothing else of it.
+class RaftClient {
+ public:
+  RaftClient() = default;
+  virtual ~RaftClient() = default;
+  RaftClient(const RaftClient&) = delete;
+  RaftClient& operator=(const RaftClient&) = delete;
+
+  // Takes entries that are committed: each once, in order.
+  virtual void TakeCommitted(const std::vector<CommittedEntry>& entries) = 0;
+  virtual void TakePosition(const RaftPosition& position) = 0;
+  // The site takes part no more. No other call comes after this one.
+  virtual void TakeStop(const Status& why) = 0;
+};
+
+struct RaftSiteOptions {
+  std::string directory;              // of the log; made if it is not there
+  std::array<std::uint8_t, 16> id{};  // of the site: random, for ever
+  std::uint64_t incarnation = 1;      // how often the site began with an empty log
+  std::uint64_t replica = 0;          // the id in all groups, never used before; not 0
+  std::string listen = "127.0.0.1:0";
+  // A follower that hears nothing for this long stands for election; drawn anew up to twice as
+  // much. At least two ticks of 50 ms.
+  std::chrono::milliseconds election_timeout{500};
+  // Files in PEM. All three are empty or none; needed for addresses other than loopback.
+  std::string authority;
+  std::string certificate;
+  std::string key;
+};
+
+// What RaftSite::StatusOf says of a group.
+struct RaftStatus {
+  RaftPosition position;
+  std::uint64_t committed = 0;
+  std::uint64_t applied = 0;
+  std::uint64_t first = 0;  // the entries in the log
+  std::uint64_t last = 0;
+  std::vector<std::uint64_t> voters;
+};
+
+// The log of a site, which takes part in many groups, and the threads and connections that it
+// needs. A thin layer over the C functions of raft/include/topicdb_raft.h. The program that runs a
+// site owns it, and it outlives the replicas that use it. Thread-safe.
+//
+// Lock rule: mutex_ is held while a client is called, and never while this waits for the thread of
+// the site.
+class RaftSite {
+ public:
+  // Opens the log of a site, or begins it. Returns kStorage; kCorruption for a log that has lost
+  // something or is that of another replica; kSchema for that of a later version of TopicDB; and
+  // kInvalidArgument.
+  static Result<std::unique_ptr<RaftSite>> Open(const RaftSiteOptions& options);
+  // Ends the threads. REQUIRES: no other call is under way
+  ~RaftSite();
+  RaftSite(const RaftSite&) = delete;
+  RaftSite& operator=(const RaftSite&) = delete;
+
+  std::uint64_t replica() const { return replica_; }
+  std::uint16_t port() const;
+  // Says where a replica is, host:port.
+  Status SetPeer(std::uint64_t replica, const std::string& address);
+  // Returns the groups that the log had when it was opened.
+  Result<std::vector<std::uint64_t>> Groups() const;
+
+  // Takes part in a group. `client` must stay valid until Leave returns. The client has applied all
+  // entries up to `applied`, on disk. If the log does not have the group, makes it, with `voters`.
+  Status Join(std::uint64_t group, const std::vector<std::uint64_t>& voters, std::uint64_t applied,
+              RaftClient* client) TOPICDB_EXCLUDES(mutex_);
+  // Makes no more calls to the client of a group. The group takes part until the site is closed.
+  void Leave(std::uint64_t group) TOPICDB_EXCLUDES(mutex_);
+
+  // Proposes entries that become neighbours in the log, and waits until they are committed. Returns
+  // the place of the last one. Returns kNotLeader if the last one surely is not in the log and
+  // never will be, kUnknownOutcome if it may be, and what Open returns if the site has stopped.
+  Result<LogPlace> Propose(std::uint64_t group, const std::vector<std::string>& entries,
+                           std::chrono::milliseconds patience);
+  // Hands leadership over to another voter, and waits until that one leads. Returns kNotLeader,
+  // and kUnknownOutcome if that may still happen.
+  Status Transfer(std::uint64_t group, std::uint64_t to, std::chrono::milliseconds patience);
+  Result<RaftStatus> StatusOf(std::uint64_t group) const;
+  // Says up to which entry the client has applied everything, and has it on disk.
+  void NoteApplied(std::uint64_t group, std::uint64_t index);
+  void NoteFlushed(std::uint64_t group, std::uint64_t index);
+
+ private:
+  // The functions that the C interface calls.
+  struct Callbacks;
+
+  explicit RaftSite(std::uint64_t replica) : replica_(replica) {}
+
+  const std::uint64_t replica_;
+  topicdb_raft_site* site_ = nullptr;
+  Mutex mutex_;
+  std::map<std::uint64_t, RaftClient*> clients_ TOPICDB_GUARDED_BY(mutex_);
+  Status stopped_ TOPICDB_GUARDED_BY(mutex_);
+};
+
+}  // namespace topicdb::replication

@@ -1,0 +1,140 @@
+// One replica of a shard.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/thread/mutex.h"
+#include "replication/follower.h"
+#include "replication/site/raft_site.h"
+#include "replication/site/reign.h"
+#include "store/shard/shard.h"
+
+namespace topicdb::replication {
+
+struct ReplicaOptions {
+  std::uint64_t group = 0;            // of the consensus; the same in all replicas of the shard
+  std::vector<std::uint64_t> voters;  // the first members of the group
+  // How long a write waits for a majority before its outcome is unknown.
+  std::chrono::milliseconds commit_patience{10'000};
+};
+
+enum class ReplicaState : std::uint8_t {
+  kFollowing,
+  kTakingOver,  // it has begun to lead, and loads the shard
+  kLeading,
+  kGivingUp,  // it leads no more, and waits for those who still use the shard
+  kFailed,    // it applies no more
+};
+
+class Replica;
+
+// A shard that this replica leads. It keeps the replica from following, so it must be given back
+// soon, and views of the shard before it. Threads may use one at the same time.
+class LedShard {
+ public:
+  LedShard(Replica* replica, std::shared_ptr<Shard> shard)
+      : replica_(replica), shard_(std::move(shard)) {}
+  ~LedShard();
+  LedShard(const LedShard&) = delete;
+  LedShard& operator=(const LedShard&) = delete;
+
+  Shard* operator->() const { return shard_.get(); }
+
+ private:
+  Replica* const replica_;
+  std::shared_ptr<Shard> shard_;
+};
+
+// A replica of a shard, in a group of the consensus. It follows, which means that it applies what
+// the leader writes, until the consensus makes it the leader. Then it writes an entry with which
+// its reign begins, applies everything up to that entry, and opens the shard for writing. It
+// follows again as soon as another replica may lead.
+//
+// The program that runs a site owns it. Close it, and then the site. Thread-safe.
+//
+// Lock rule: mutex_ comes after the mutex of the site and before that of the reign. Nobody waits
+// for the site, RocksDB or the shard while holding it.
+class Replica : private RaftClient {
+ public:
+  // Opens the replica of a shard, and joins its group. Makes the shard if its directory is not
+  // there. `site` must outlive it. Returns what Follower::Open and RaftSite::Join return.
+  static Result<std::unique_ptr<Replica>> Open(RaftSite* site,
+                                               std::shared_ptr<const ShardEnvironment> environment,
+                                               std::uint32_t index, ReplicaOptions options);
+  ~Replica() override { Close().IgnoreError(); }
+
+  // Returns the shard, for writing, once this replica leads. Returns kNotLeader if another one
+  // leads or if no leader is known within `patience`, and the reason if this replica has failed.
+  // Give it back before Close.
+  Result<std::unique_ptr<LedShard>> Lead(std::chrono::milliseconds patience)
+      TOPICDB_EXCLUDES(mutex_);
+  ReplicaState state() const TOPICDB_EXCLUDES(mutex_);
+  RaftPosition position() const TOPICDB_EXCLUDES(mutex_);
+  // Returns why it has failed, or Ok.
+  Status failure() const TOPICDB_EXCLUDES(mutex_);
+  // Returns "shard 2 of fleet.db", for messages.
+  const std::string& name() const { return name_; }
+
+  // Hands leadership over if it leads and another replica can take it, moves everything to files,
+  // and leaves the group. May be repeated. REQUIRES: no other call is under way
+  Status Close() TOPICDB_EXCLUDES(mutex_);
+
+ private:
+  friend class LedShard;
+
+  Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index,
+          ReplicaOptions options);
+
+  // RaftClient, in the thread of the site.
+  void TakeCommitted(const std::vector<CommittedEntry>& entries) override TOPICDB_EXCLUDES(mutex_);
+  void TakePosition(const RaftPosition& position) override TOPICDB_EXCLUDES(mutex_);
+  void TakeStop(const Status& why) override TOPICDB_EXCLUDES(mutex_);
+
+  // What the thread does that applies entries, and changes between following and leading.
+  void Work() TOPICDB_EXCLUDES(mutex_);
+  // What the thread does that proposes the entry with which a reign begins.
+  void BeginReigns() TOPICDB_EXCLUDES(mutex_);
+  bool MustGiveUp() const TOPICDB_REQUIRES(mutex_);
+  // Applies the next entry. Takes over if it is the one with which this replica leads.
+  void ApplyNext() TOPICDB_EXCLUDES(mutex_);
+  // Leads, since the entry at `began` with which its reign begins is applied.
+  void TakeOver(const LogPlace& began) TOPICDB_EXCLUDES(mutex_);
+  void GiveUp() TOPICDB_EXCLUDES(mutex_);
+  // Follows again, behind the shard or after TakeOver has failed.
+  Status Follow() TOPICDB_EXCLUDES(mutex_);
+  void Fail(const Status& why) TOPICDB_EXCLUDES(mutex_);
+  // Hands leadership over to another voter, if one takes it.
+  void HandOver() TOPICDB_EXCLUDES(mutex_);
+  void GiveBack() TOPICDB_EXCLUDES(mutex_);
+
+  RaftSite& site_;
+  const std::shared_ptr<const ShardEnvironment> environment_;
+  const std::uint32_t index_;
+  const ReplicaOptions options_;
+  const std::string name_;
+
+  // Work and Close use these, one after the other.
+  std::unique_ptr<Follower> follower_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  ReplicaState state_ TOPICDB_GUARDED_BY(mutex_) = ReplicaState::kFollowing;
+  RaftPosition position_ TOPICDB_GUARDED_BY(mutex_);
+  Status failure_ TOPICDB_GUARDED_BY(mutex_);
+  bool closing_ TOPICDB_GUARDED_BY(mutex_) = false;
+  std::uint64_t begun_term_ TOPICDB_GUARDED_BY(mutex_) = 0;  // in which a reign was proposed
+  std::uint64_t led_ TOPICDB_GUARDED_BY(mutex_) = 0;         // LedShards that are out
+  KeptEntries to_apply_ TOPICDB_GUARDED_BY(mutex_);          // while there is no reign
+  std::shared_ptr<Reign> reign_ TOPICDB_GUARDED_BY(mutex_);
+  std::shared_ptr<Shard> shard_ TOPICDB_GUARDED_BY(mutex_);
+
+  std::thread worker_;
+  std::thread beginner_;
+};
+
+}  // namespace topicdb::replication

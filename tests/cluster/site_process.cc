@@ -1,0 +1,282 @@
+#include "cluster/site_process.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "topicdb/database.h"
+#include "topicdb/verify.h"
+
+extern char** environ;
+
+namespace topicdb::replication {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// For everything that takes as long as it takes. Machines that test may be slow.
+constexpr std::chrono::seconds kPatience(120);
+constexpr milliseconds kBetweenQuestions(10);
+// After this long without an answer, the client asks another site. A site answers within 5 seconds whether a
+// majority has what was appended.
+constexpr std::chrono::seconds kAnswerPatience(8);
+
+// Reads the values that a database has, and how often.
+std::map<std::uint64_t, int> NumbersIn(const std::string& path) {
+  OpenOptions options;
+  options.read_only = true;
+  auto database = Database::Open(path, options);
+  EXPECT_TRUE(database.ok()) << database.status().message();
+  std::map<std::uint64_t, int> numbers;
+  if (!database.ok()) return numbers;
+  const auto scan = (*database)->NewScan(Filter::Parse("#").value(), {}).value();
+  while (const auto batch = scan->Next({}).value()) {
+    for (std::size_t row = 0; row < batch->size(); ++row) {
+      ++numbers[std::stoull(std::string(batch->value(row)))];
+    }
+  }
+  return numbers;
+}
+
+}  // namespace
+
+void SiteProcess::Start() {
+  int input[2];
+  int output[2];
+  ASSERT_EQ(pipe2(input, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(output, O_CLOEXEC), 0);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, input[0], 0);
+  posix_spawn_file_actions_adddup2(&actions, output[1], 1);
+  std::string program = TOPICDB_SITE_PROGRAM;
+  std::string directory = directory_;
+  std::string replica = std::to_string(replica_);
+  std::string election = std::to_string(election_.count());
+  char* const arguments[] = {program.data(), directory.data(), replica.data(), election.data(),
+                             nullptr};
+  ASSERT_EQ(posix_spawn(&process_, program.c_str(), &actions, nullptr, arguments, environ), 0);
+  posix_spawn_file_actions_destroy(&actions);
+  close(input[0]);
+  close(output[1]);
+  input_ = input[1];
+  output_ = output[0];
+  read_.clear();
+  unanswered_ = 0;
+  const auto port = ReadLine(kPatience);
+  ASSERT_TRUE(port.has_value());
+  port_ = std::stoi(*port);
+}
+
+void SiteProcess::Kill() {
+  if (!is_running()) return;
+  kill(process_, SIGKILL);
+  int status = 0;
+  waitpid(process_, &status, 0);
+  process_ = -1;
+  close(input_);
+  close(output_);
+}
+
+void SiteProcess::Stop() { kill(process_, SIGSTOP); }
+
+void SiteProcess::Continue() { kill(process_, SIGCONT); }
+
+std::optional<std::string> SiteProcess::Ask(const std::string& command, milliseconds patience) {
+  if (!is_running()) return std::nullopt;
+  const auto deadline = Clock::now() + patience;
+  const auto left = [&] {
+    return std::max(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()),
+                    milliseconds(0));
+  };
+  const std::string line = command + "\n";
+  if (write(input_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+    return std::nullopt;
+  }
+  for (++unanswered_; unanswered_ > 0;) {
+    const auto answer = ReadLine(left());
+    if (!answer.has_value()) return std::nullopt;
+    if (--unanswered_ == 0) return answer;
+  }
+  return std::nullopt;
+}
+
+void SiteProcess::Tell(const std::string& command) {
+  const auto answer = Ask(command);
+  EXPECT_EQ(answer.value_or("no answer"), "ok") << command << " at replica " << replica_;
+}
+
+std::optional<SiteState> SiteProcess::State() {
+  const auto answer = Ask("state", milliseconds(500));
+  if (!answer.has_value()) return std::nullopt;
+  std::istringstream words(*answer);
+  SiteState state;
+  words >> state.state >> state.leader >> state.term >> state.first >> state.applied >> state.last;
+  EXPECT_NE(state.state, "failed") << *answer;
+  return state;
+}
+
+milliseconds SiteProcess::CpuTime() const {
+  std::ifstream file("/proc/" + std::to_string(process_) + "/stat");
+  std::string word;
+  long user = 0;
+  long system = 0;
+  for (int i = 0; i < 13; ++i) file >> word;  // the name of the program has no spaces
+  file >> user >> system;
+  return milliseconds((user + system) * 1'000 / sysconf(_SC_CLK_TCK));
+}
+
+std::optional<std::string> SiteProcess::ReadLine(milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
+  for (;;) {
+    const std::size_t end = read_.find('\n');
+    if (end != std::string::npos) {
+      std::string line = read_.substr(0, end);
+      read_.erase(0, end + 1);
+      return line;
+    }
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now()).count();
+    pollfd waits{output_, POLLIN, 0};
+    if (poll(&waits, 1, static_cast<int>(std::max<milliseconds::rep>(left, 0))) <= 0) {
+      return std::nullopt;
+    }
+    char bytes[4096];
+    const ssize_t count = read(output_, bytes, sizeof(bytes));
+    if (count <= 0) return std::nullopt;
+    read_.append(bytes, static_cast<std::size_t>(count));
+  }
+}
+
+Cluster::Cluster(const std::string& directory, milliseconds election) : election_(election) {
+  signal(SIGPIPE, SIG_IGN);  // a site that was killed
+  // The sites share the identity of the database. The first leader makes the shard.
+  const std::string model = directory + "/model";
+  EXPECT_TRUE(Database::Open(model, {}).ok());
+  for (const auto& file : std::filesystem::directory_iterator(model + "/shards")) {
+    std::filesystem::remove_all(file);
+  }
+  for (std::uint64_t replica = 1; replica <= 3; ++replica) {
+    const std::string site = directory + "/site" + std::to_string(replica);
+    std::filesystem::create_directories(site);
+    std::filesystem::copy(model, site + "/db", std::filesystem::copy_options::recursive);
+    sites_.push_back(std::make_unique<SiteProcess>(site, replica, election_));
+  }
+}
+
+Cluster::~Cluster() = default;
+
+std::vector<SiteProcess*> Cluster::sites() {
+  std::vector<SiteProcess*> all;
+  for (const auto& site : sites_) all.push_back(site.get());
+  return all;
+}
+
+void Cluster::StartAll() {
+  std::vector<SiteProcess*> started;
+  for (SiteProcess* site : sites()) {
+    if (site->is_running()) continue;
+    site->Start();
+    started.push_back(site);
+  }
+  for (SiteProcess* site : sites()) {
+    for (SiteProcess* peer : sites()) {
+      if (peer != site) {
+        site->Tell("peer " + std::to_string(peer->replica()) + " " + peer->address());
+      }
+    }
+  }
+  for (SiteProcess* site : started) site->Tell("join 1 2 3");
+}
+
+SiteProcess& Cluster::Leader() {
+  const auto deadline = Clock::now() + kPatience;
+  while (Clock::now() < deadline) {
+    for (SiteProcess* site : sites()) {
+      const auto state = site->State();
+      if (state.has_value() && state->state == "leading") return *site;
+    }
+    std::this_thread::sleep_for(kBetweenQuestions);
+  }
+  ADD_FAILURE() << "no site leads";
+  return *sites_.front();
+}
+
+bool Cluster::Append(int count) {
+  const std::string command = "append " + std::to_string(next_) + " " + std::to_string(count);
+  const auto deadline = Clock::now() + kPatience;
+  for (int refused = 0; Clock::now() < deadline; ++asks_next_) {
+    SiteProcess& site = *sites_[asks_next_ % sites_.size()];
+    if (!site.is_running()) continue;
+    const std::string said =
+        site.Ask(command, kAnswerPatience).value_or("unknown: there was no answer");
+    if (said.starts_with("refused")) {
+      if (++refused % 3 == 0) std::this_thread::sleep_for(kBetweenQuestions);
+      continue;
+    }
+    auto& into = said == "ok" ? acknowledged_ : unknown_;
+    EXPECT_TRUE(said == "ok" || said.starts_with("unknown")) << said;
+    for (int i = 0; i < count; ++i) into.insert(next_ + i);
+    next_ += count;
+    if (said != "ok") ++asks_next_;
+    return said == "ok";
+  }
+  ADD_FAILURE() << "no site takes an append";
+  return false;
+}
+
+void Cluster::AwaitEqual() {
+  const auto deadline = Clock::now() + kPatience;
+  while (Clock::now() < deadline) {
+    std::set<std::uint64_t> applied;
+    bool all = true;
+    for (SiteProcess* site : sites()) {
+      const auto state = site->State();
+      all = all && state.has_value() && state->applied == state->last;
+      if (state.has_value()) applied.insert(state->applied);
+    }
+    if (all && applied.size() == 1) return;
+    std::this_thread::sleep_for(kBetweenQuestions);
+  }
+  ADD_FAILURE() << "the sites have not applied the same";
+}
+
+void Cluster::CloseAndCheck() {
+  AwaitEqual();
+  for (SiteProcess* site : sites()) {
+    site->Tell("close");
+    site->Kill();
+  }
+  std::map<std::uint64_t, int> first;
+  for (SiteProcess* site : sites()) {
+    const std::string path = site->directory() + "/db";
+    const auto numbers = NumbersIn(path);
+    if (site == sites().front()) first = numbers;
+    EXPECT_EQ(numbers, first) << "replica " << site->replica();
+    std::uint64_t lost = 0;
+    for (const std::uint64_t number : acknowledged_) lost += numbers.contains(number) ? 0 : 1;
+    EXPECT_EQ(lost, 0U) << "acknowledged messages of replica " << site->replica();
+    for (const auto& [number, times] : numbers) {
+      EXPECT_EQ(times, 1) << number;
+      EXPECT_TRUE(acknowledged_.contains(number) || unknown_.contains(number)) << number;
+    }
+    const auto verified = VerifyDatabase(path, VerifyOptions());
+    EXPECT_TRUE(verified.ok()) << verified.status().message();
+    if (!verified.ok()) continue;
+    for (const Problem& problem : verified->problems) ADD_FAILURE() << problem.what;
+  }
+}
+
+}  // namespace topicdb::replication

@@ -1,0 +1,103 @@
+// A site in a process of its own, and three of them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace topicdb::replication {
+
+// What a site says of its replica.
+struct SiteState {
+  std::string state;
+  std::uint64_t leader = 0;
+  std::uint64_t term = 0;
+  std::uint64_t first = 0;
+  std::uint64_t applied = 0;
+  std::uint64_t last = 0;
+};
+
+// Runs site_program, and talks to it. The destructor kills it. Not thread-safe.
+class SiteProcess {
+ public:
+  SiteProcess(std::string directory, std::uint64_t replica, std::chrono::milliseconds election)
+      : directory_(std::move(directory)), replica_(replica), election_(election) {}
+  ~SiteProcess() { Kill(); }
+  SiteProcess(const SiteProcess&) = delete;
+  SiteProcess& operator=(const SiteProcess&) = delete;
+
+  void Start();
+  void Kill();  // by SIGKILL; nothing if it is not running
+  void Stop();  // by SIGSTOP
+  void Continue();
+  bool is_running() const { return process_ > 0; }
+  const std::string& directory() const { return directory_; }
+  std::uint64_t replica() const { return replica_; }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+  // Sends a command, and returns the answer. Returns nothing if the process ends first, or does not
+  // answer in time; then later answers are lost, too, until it is started again.
+  std::optional<std::string> Ask(const std::string& command,
+                                 std::chrono::milliseconds patience = std::chrono::seconds(60));
+  // Asks, and expects "ok".
+  void Tell(const std::string& command);
+  std::optional<SiteState> State();
+  // Returns how long the process has computed.
+  std::chrono::milliseconds CpuTime() const;
+
+ private:
+  std::optional<std::string> ReadLine(std::chrono::milliseconds patience);
+
+  const std::string directory_;
+  const std::uint64_t replica_;
+  const std::chrono::milliseconds election_;
+  pid_t process_ = -1;
+  int input_ = -1;
+  int output_ = -1;
+  int port_ = 0;
+  int unanswered_ = 0;  // commands whose answers did not come in time
+  std::string read_;
+};
+
+// Three sites with a replica each of one shard, and a client that appends numbers to it. It knows
+// which numbers were acknowledged, which surely were not stored, and which may be. Not thread-safe.
+class Cluster {
+ public:
+  // `directory` must be empty.
+  explicit Cluster(const std::string& directory, std::chrono::milliseconds election);
+  ~Cluster();
+
+  std::vector<SiteProcess*> sites();
+  SiteProcess& site(std::size_t index) { return *sites_[index]; }
+  // Starts those that are not running, and has all know where the others are.
+  void StartAll();
+  // Returns the site that leads, once one does; those that do not run or answer are passed over.
+  SiteProcess& Leader();
+  // Appends the next numbers at the leader, until that is acknowledged or may have been done.
+  // Returns whether it is acknowledged.
+  bool Append(int count);
+  // Waits until all sites have applied the same entries, which are all that there are.
+  void AwaitEqual();
+  // Closes all sites and checks that each has what it should: all that was acknowledged, at most
+  // what may be stored beside it, nothing twice, the same everywhere, and no damage.
+  void CloseAndCheck();
+
+  std::uint64_t acknowledged() const { return acknowledged_.size(); }
+  std::uint64_t unknown() const { return unknown_.size(); }
+
+ private:
+  const std::chrono::milliseconds election_;
+  std::vector<std::unique_ptr<SiteProcess>> sites_;
+  std::uint64_t next_ = 0;
+  std::size_t asks_next_ = 0;  // the site that the client asks next
+  std::set<std::uint64_t> acknowledged_;
+  std::set<std::uint64_t> unknown_;
+};
+
+}  // namespace topicdb::replication
