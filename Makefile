@@ -42,6 +42,10 @@ test-raft: ## the tests of the consensus in raft/, and 10,000 simulated clusters
 simulate: ## simulate TOPICDB_SIM_SEEDS clusters (1,000,000: an hour) in which everything fails, and check each
 	@scripts/raft.sh simulate
 
+.PHONY: test-cluster
+test-cluster: ## kill and stop replicas TOPICDB_CLUSTER_ROUNDS (100) times; says so if there is no Cargo
+	@scripts/cluster.sh test $(ARGS)
+
 .PHONY: test-spark-versions
 test-spark-versions: ## the Spark connector with Spark 3.5 to 4.3, classic and Connect; 2.5 GB, once per machine
 	@scripts/spark_versions.sh $(ARGS)
@@ -146,6 +150,10 @@ bench-publisher: ## measure topicdb.Publisher beside paho-mqtt alone
 .PHONY: bench-commit
 bench-commit: ## measure commits, transactions and latencies beside SQLite and RocksDB
 	@scripts/bench_commit.sh $(ARGS)
+
+.PHONY: bench-cluster
+bench-cluster: ## measure three replicas of a shard beside a local database, and how long a killed leader is missed
+	@scripts/cluster.sh bench $(ARGS)
 
 .PHONY: bench-queue
 bench-queue: ## measure the buffer queue beside plain writing and reading of records
