@@ -17,6 +17,7 @@ import topicdb
 from topicdb.arguments.times import duration_us
 from topicdb.cli.output import printable
 from topicdb.cli.times import time_text
+from topicdb.engines.values import RESERVED
 from topicdb.jobs import Applied
 from topicdb.lifecycle.retention import Retention
 from topicdb.queue.files import QueueInfo
@@ -60,17 +61,16 @@ def print_info(database: topicdb.Database) -> None:
 def info_json(database: topicdb.Database) -> dict[str, Any]:
     """Returns what ``print_info`` prints, for JSON; times are microseconds since 1970."""
     slabs = database.slabs()
-    first = [slab.first_timestamp for slab in slabs if slab.first_timestamp is not None]
-    last = [slab.last_timestamp for slab in slabs if slab.last_timestamp is not None]
+    stored = _stored(slabs)
     return {
         "path": database.path,
         "schema": database.schema,
         "retention": {name: _limits_text(one) for name, one in database.retention.items()},
-        "messages": sum(slab.messages for slab in slabs),
-        "bytes": sum(slab.bytes for slab in slabs),
+        "messages": stored.messages,
+        "bytes": stored.bytes,
         "disk_bytes": database.stats()["disk_bytes"],
-        "first_timestamp": min(first, default=None),
-        "last_timestamp": max(last, default=None),
+        "first_timestamp": stored.first_timestamp,
+        "last_timestamp": stored.last_timestamp,
         "missing_shards": database.missing_shards,
         "slabs": [_fields(slab, _SLAB_FIELDS) for slab in slabs],
     }
@@ -372,16 +372,39 @@ def age_text(microseconds: int | None) -> str:
     )
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """Totals of the messages that somebody stored: TopicDB's own are not among them."""
+
+    messages: int
+    bytes: int
+    streams: int
+    first_timestamp: int | None
+    last_timestamp: int | None
+
+
+def _stored(slabs: Sequence[topicdb.Slab]) -> _Stored:
+    others = [slab for slab in slabs if not slab.retention_class.startswith(RESERVED)]
+    first = [slab.first_timestamp for slab in others if slab.first_timestamp is not None]
+    last = [slab.last_timestamp for slab in others if slab.last_timestamp is not None]
+    return _Stored(
+        messages=sum(slab.messages for slab in others),
+        bytes=sum(slab.bytes for slab in others),
+        streams=sum(slab.streams for slab in others),
+        first_timestamp=min(first, default=None),
+        last_timestamp=max(last, default=None),
+    )
+
+
 def _slab_totals(slabs: Sequence[topicdb.Slab]) -> dict[str, str]:
-    first = [slab.first_timestamp for slab in slabs if slab.first_timestamp is not None]
-    last = [slab.last_timestamp for slab in slabs if slab.last_timestamp is not None]
+    stored = _stored(slabs)
     return {
         "slabs": f"{len(slabs):,}",
-        "messages": f"{sum(slab.messages for slab in slabs):,}",
-        "topics and values": decimal(sum(slab.bytes for slab in slabs)),
-        "streams": f"{sum(slab.streams for slab in slabs):,}",
-        "first message": time_or_dash(min(first, default=None)),
-        "last message": time_or_dash(max(last, default=None)),
+        "messages": f"{stored.messages:,}",
+        "topics and values": decimal(stored.bytes),
+        "streams": f"{stored.streams:,}",
+        "first message": time_or_dash(stored.first_timestamp),
+        "last message": time_or_dash(stored.last_timestamp),
     }
 
 

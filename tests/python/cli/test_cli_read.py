@@ -261,6 +261,19 @@ class TestReports:
         )
         assert sum(int(row[5]) for row in slabs) == 22
 
+    def test_info_counts_what_was_stored_and_lists_the_rest(self, filled: Path) -> None:
+        """A consumer stores its place in messages of TopicDB's own, at the time 0."""
+        with topicdb.open(filled) as database, database.consumer("c", "#") as consumer:
+            consumer.ack(consumer.poll())
+        lines = output_of("info", filled).split("\n\n")[0].splitlines()
+        facts = dict(line.split("  ", 1) for line in lines)
+        found = json.loads(output_of("info", filled, "--json"))
+        own = [s for s in found["slabs"] if s["retention_class"] == "$topicdb/#"]
+        assert sum(slab["messages"] for slab in own) > 0
+        assert (facts["messages"].strip(), found["messages"]) == ("4", 4)
+        assert facts["first message"].strip() == "2023-11-14T22:13:20.000000Z"
+        assert (found["first_timestamp"], found["last_timestamp"]) == (T0, T0 + 3)
+
     def test_streams(self, site: Path) -> None:
         with topicdb.open(site, mode="r") as database:
             expected = [
