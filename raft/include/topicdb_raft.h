@@ -4,15 +4,15 @@
  * comes to the clients of all its replicas: each entry once, in the same order.
  *
  * Threads: any thread may call any function, until topicdb_raft_close is called. Functions that take a time
- * limit, and those that open, make and remove, wait for the thread of the site. That thread makes all the
- * callbacks, one at a time, and does nothing else meanwhile: a callback hands over, and returns. It may call
- * topicdb_raft_applied, _flushed, _snapshot_taken and _snapshot_fetched; the functions that wait refuse to be
- * called from it. A callback must not throw.
+ * limit, and those that open, make and remove, wait for the thread of the site or for another site. The thread
+ * of the site makes all the callbacks but `answer`, one at a time, and does nothing else meanwhile: a callback
+ * hands over, and returns. It may call topicdb_raft_applied, _flushed, _snapshot_taken and _snapshot_fetched;
+ * the functions that wait refuse to be called from it. A callback must not throw.
  *
  * Errors: functions return a topicdb_raft_code. If it is neither OK nor one of the outcomes, and `error` is
- * not null, *error gets a text that says what to do. It belongs to the caller, who gives it to
- * topicdb_raft_free. On success *error is not touched. A broken invariant of the consensus does not end the
- * process: the site stops, and says so by `stopped`.
+ * not null, *error gets a text that says what to do; topicdb_raft_ask gives one for all codes but OK. It belongs
+ * to the caller, who gives it to topicdb_raft_free. On success *error is not touched. A broken invariant of the
+ * consensus does not end the process: the site stops, and says so by `stopped`.
  */
 #ifndef TOPICDB_RAFT_H
 #define TOPICDB_RAFT_H
@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. topicdb_raft_open refuses another one. */
-#define TOPICDB_RAFT_INTERFACE 1
+#define TOPICDB_RAFT_INTERFACE 2
 
 typedef enum topicdb_raft_code {
   TOPICDB_RAFT_OK = 0,         /* done; of a proposal: committed */
@@ -37,7 +37,8 @@ typedef enum topicdb_raft_code {
   TOPICDB_RAFT_DAMAGED = 6,    /* the log has lost something: the replica must come back as a new one */
   TOPICDB_RAFT_FOREIGN = 7,    /* the directory belongs to another replica */
   TOPICDB_RAFT_TOO_NEW = 8,    /* a newer version has written the log */
-  TOPICDB_RAFT_BROKEN = 9      /* a fault of this library */
+  TOPICDB_RAFT_BROKEN = 9,     /* a fault of this library */
+  TOPICDB_RAFT_NO_ANSWER = 10  /* the other site was asked, and does not answer this */
 } topicdb_raft_code;
 
 typedef enum topicdb_raft_role {
@@ -58,7 +59,10 @@ typedef struct topicdb_raft_entry {
   topicdb_raft_bytes data; /* empty if a new leader began, or members changed */
 } topicdb_raft_entry;
 
-/* What a site calls. `context` is passed through. All functions are needed. */
+/* What a callback answers by. It is there until the callback returns. */
+typedef struct topicdb_raft_reply topicdb_raft_reply;
+
+/* What a site calls. `context` is passed through. All functions are needed, but for `answer`. */
 typedef struct topicdb_raft_client {
   void* context;
   /* Entries of a group that are committed. topicdb_raft_applied says when they are applied. */
@@ -73,8 +77,12 @@ typedef struct topicdb_raft_client {
   /* Put what was fetched in the place of the group's data, which is then that after entry `index`.
    * Returns 1 once that is durable, or 0 if it failed, which ends the site. */
   int (*install_snapshot)(void* context, uint64_t group, uint64_t index, topicdb_raft_bytes manifest);
-  /* The site takes part no more, and makes no more calls. */
+  /* The site takes part no more, and makes no more calls, but for `answer`. */
   void (*stopped)(void* context, topicdb_raft_code code, const char* error);
+  /* Replica `from` asks; topicdb_raft_reply_with answers. Threads of their own make this call, several at once,
+   * also before topicdb_raft_open returns, and until topicdb_raft_close does. It may take long, and may call all
+   * functions but topicdb_raft_close, which waits for it. Null: the site answers nobody. */
+  void (*answer)(void* context, uint64_t from, topicdb_raft_bytes request, topicdb_raft_reply* reply);
 } topicdb_raft_client;
 
 /* Texts are UTF-8 and end with a zero byte. */
@@ -121,7 +129,8 @@ topicdb_raft_code topicdb_raft_open(const topicdb_raft_options* options, const t
                                     topicdb_raft_site** site, char** error);
 
 /* Ends the threads of a site and frees it. Calls that wait end then, proposals as UNKNOWN; no callback comes
- * afterwards. No thread may begin another call at the same time, or later. Not from a callback. */
+ * afterwards. Apart from a callback that answers, no thread may begin another call at the same time, or later.
+ * Not from a callback. */
 topicdb_raft_code topicdb_raft_close(topicdb_raft_site* site, char** error);
 
 /* Returns the port at which the site listens, or 0 if `site` is null. */
@@ -188,6 +197,31 @@ void topicdb_raft_snapshot_fetched(topicdb_raft_site* site, uint64_t group, int 
 /* Describes a group, and copies its members, up to `capacity`. `members` may be null. */
 topicdb_raft_code topicdb_raft_get_status(topicdb_raft_site* site, uint64_t group, topicdb_raft_status* status,
                                           topicdb_raft_member* members, size_t capacity, char** error);
+
+/* The largest request, and the largest answer. */
+#define TOPICDB_RAFT_PAYLOAD_MAX ((8u << 20) - 13)
+
+/* Bytes that belong to the caller. */
+typedef struct topicdb_raft_buffer topicdb_raft_buffer;
+
+/* Asks another replica, whose site calls `answer`, and waits. OK: *answer gets the answer, which the caller
+ * frees. NO_ANSWER: the other site was asked, and does not answer this. TIMED_OUT: no answer came in time, or
+ * none can come any more, since the connection broke or this site is closed; the other site may have been asked,
+ * once. REFUSED: the address of the replica is not known, or the request is too large; nobody was asked. At most
+ * 16 requests to a replica are under way. Others wait within their limit, as they do for a connection. */
+topicdb_raft_code topicdb_raft_ask(topicdb_raft_site* site, uint64_t replica, topicdb_raft_bytes request,
+                                   uint64_t limit_ms, topicdb_raft_buffer** answer, char** error);
+
+/* Answers a request. The bytes are copied. Of several answers the last one counts. One that is too large is
+ * none. */
+void topicdb_raft_reply_with(topicdb_raft_reply* reply, topicdb_raft_bytes answer);
+
+/* The bytes of a buffer; of null: none. */
+const uint8_t* topicdb_raft_buffer_data(const topicdb_raft_buffer* buffer);
+size_t topicdb_raft_buffer_size(const topicdb_raft_buffer* buffer);
+
+/* Frees a buffer. Null is allowed. */
+void topicdb_raft_buffer_free(topicdb_raft_buffer* buffer);
 
 /* Frees a text of `error`. Null is allowed. */
 void topicdb_raft_free(char* text);

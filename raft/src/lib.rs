@@ -6,6 +6,7 @@
 // that Cargo does not take the crate of another clone for that of this one. scripts/raft.sh sets it.
 const _: Option<&str> = option_env!("TOPICDB_RAFT_CLONE");
 
+mod answers;
 mod bytes_io;
 mod calls;
 pub mod driver;
@@ -18,15 +19,21 @@ pub mod error;
 pub mod fence;
 mod ffi;
 pub mod files;
+mod incoming;
+mod link;
 pub mod log;
 #[cfg(test)]
 mod log_test;
+mod messages;
 pub mod outside;
+pub mod requests;
 #[cfg(test)]
 mod sim;
 pub mod site;
 #[cfg(test)]
 mod site_test;
 pub mod state;
+mod threads;
+mod tls;
 pub mod transport;
 pub mod waiting;

@@ -247,6 +247,11 @@ impl Site {
         &self.handle
     }
 
+    /// Ends the thread that drives the groups, and does not wait. Whoever waits for it gets an answer.
+    pub fn stop(&self) {
+        let _ = self.handle.commands.send(Command::Stop);
+    }
+
     /// Returns the groups that the log had when it was opened.
     pub fn groups(&self) -> &[u64] {
         &self.groups
@@ -255,7 +260,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        let _ = self.handle.commands.send(Command::Stop);
+        self.stop();
         self.stop_purging = None;
         for thread in self.threads.drain(..) {
             let _ = thread.join();

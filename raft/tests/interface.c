@@ -84,8 +84,24 @@ static void stopped(void* context, topicdb_raft_code code, const char* error) {
   exit(1);
 }
 
+/* Answers a request by its bytes, backwards; "nothing" gets no answer. */
+static void answer(void* context, uint64_t from, topicdb_raft_bytes request, topicdb_raft_reply* reply) {
+  replica* own = context;
+  uint8_t bytes[16];
+  CHECK(from >= 1 && from <= SITES && request.size <= sizeof bytes);
+  if (request.size == 7 && memcmp(request.data, "nothing", 7) == 0) {
+    CHECK(topicdb_raft_close(own->site, NULL) == TOPICDB_RAFT_REFUSED); /* it would wait for this callback */
+    return;
+  }
+  char* error = NULL;
+  ok(topicdb_raft_read_barrier(own->site, GROUP, LIMIT_MS, &error), error); /* it may wait */
+  for (size_t i = 0; i < request.size; i++) bytes[i] = request.data[request.size - 1 - i];
+  topicdb_raft_reply_with(reply, (topicdb_raft_bytes){bytes, request.size});
+}
+
 static topicdb_raft_client client_of(replica* own) {
-  return (topicdb_raft_client){own, committed, role_changed, take_snapshot, no_snapshot, no_snapshot, stopped};
+  return (topicdb_raft_client){own,         committed,   role_changed, take_snapshot,
+                               no_snapshot, no_snapshot, stopped,      answer};
 }
 
 static topicdb_raft_options options_of(size_t number, const char* directory) {
@@ -182,6 +198,36 @@ static void check_status(size_t leader) {
   CHECK(topicdb_raft_get_status(replicas[leader].site, 77, &status, NULL, 0, NULL) == TOPICDB_RAFT_REFUSED);
 }
 
+/* Asks one site from another. */
+static void check_requests(topicdb_raft_site* site, uint64_t of) {
+  topicdb_raft_buffer* buffer = NULL;
+  char* error = NULL;
+  topicdb_raft_bytes request = {(const uint8_t*)"question", 8};
+  ok(topicdb_raft_ask(site, of, request, LIMIT_MS, &buffer, &error), error);
+  CHECK(topicdb_raft_buffer_size(buffer) == 8 && memcmp(topicdb_raft_buffer_data(buffer), "noitseuq", 8) == 0);
+  topicdb_raft_buffer_free(buffer);
+  buffer = NULL;
+  request = (topicdb_raft_bytes){(const uint8_t*)"nothing", 7};
+  CHECK(topicdb_raft_ask(site, of, request, LIMIT_MS, &buffer, &error) == TOPICDB_RAFT_NO_ANSWER);
+  CHECK(buffer == NULL && strstr(error, "does not answer this") != NULL);
+  topicdb_raft_free(error);
+  error = NULL;
+  CHECK(topicdb_raft_ask(site, 77, request, LIMIT_MS, &buffer, &error) == TOPICDB_RAFT_REFUSED);
+  CHECK(buffer == NULL && strstr(error, "replica 77") != NULL);
+  topicdb_raft_free(error);
+  error = NULL;
+  CHECK(topicdb_raft_ask(site, of, request, 0, &buffer, &error) == TOPICDB_RAFT_TIMED_OUT);
+  CHECK(buffer == NULL && strstr(error, "does not answer") != NULL);
+  topicdb_raft_free(error);
+  static const uint8_t large[TOPICDB_RAFT_PAYLOAD_MAX + 1];
+  request = (topicdb_raft_bytes){large, sizeof large};
+  CHECK(topicdb_raft_ask(site, of, request, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_REFUSED);
+  CHECK(topicdb_raft_ask(site, of, request, LIMIT_MS, NULL, NULL) == TOPICDB_RAFT_REFUSED);
+  CHECK(topicdb_raft_ask(NULL, of, request, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_REFUSED);
+  CHECK(topicdb_raft_buffer_data(NULL) == NULL && topicdb_raft_buffer_size(NULL) == 0);
+  topicdb_raft_buffer_free(NULL);
+}
+
 int main(int argc, char** argv) {
   const uint64_t voters[SITES] = {1, 2, 3};
   char* error = NULL;
@@ -199,6 +245,7 @@ int main(int argc, char** argv) {
   for (unsigned value = 0; value < VALUES / 2; value++) leader = propose(value);
   ok(topicdb_raft_read_barrier(replicas[(leader + 1) % SITES].site, GROUP, LIMIT_MS, &error), error);
   check_status(leader);
+  check_requests(replicas[leader].site, (leader + 1) % SITES + 1);
 
   stop(leader);
   for (unsigned value = VALUES / 2; value < VALUES; value++) CHECK(propose(value) != leader);

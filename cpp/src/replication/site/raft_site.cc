@@ -31,6 +31,7 @@ Status StatusFor(topicdb_raft_code code, std::string text) {
       return SchemaFault(std::move(text));
     case TOPICDB_RAFT_DISK:
     case TOPICDB_RAFT_BROKEN:
+    case TOPICDB_RAFT_NO_ANSWER:
       break;
   }
   return StorageFault(std::move(text));
@@ -126,7 +127,8 @@ Result<std::unique_ptr<RaftSite>> RaftSite::Open(const RaftSiteOptions& options)
                                    &Callbacks::TakeSnapshot,
                                    &Callbacks::FetchSnapshot,
                                    &Callbacks::InstallSnapshot,
-                                   &Callbacks::Stopped};
+                                   &Callbacks::Stopped,
+                                   nullptr};
   char* error = nullptr;
   const topicdb_raft_code code = topicdb_raft_open(&raw, &client, &site->site_, &error);
   TOPICDB_RETURN_IF_ERROR(Take(code, error).WithContext("opening the log in " + options.directory));

@@ -1,0 +1,133 @@
+//! Requests between sites, for C.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::answers::Answerer;
+use crate::ffi::client::{begin_to_answer, CClient};
+use crate::ffi::values::*;
+use crate::ffi::{site_to_wait_for, CSite};
+use crate::requests::{Unanswered, PAYLOAD_BYTES_MAX};
+
+pub type CAnswer = unsafe extern "C" fn(*mut c_void, u64, Bytes, *mut CReply);
+
+/// Bytes that belong to the caller.
+pub struct CBuffer(Vec<u8>);
+
+/// What a callback answers, until it returns.
+pub struct CReply(Result<Vec<u8>, String>);
+
+struct Callback {
+    context: *mut c_void,
+    answer: CAnswer,
+}
+
+// SAFETY: the header tells the caller that any threads make this call, several at once.
+unsafe impl Send for Callback {}
+unsafe impl Sync for Callback {}
+
+impl Callback {
+    fn answer(&self, from: u64, request: &[u8]) -> Result<Vec<u8>, String> {
+        begin_to_answer();
+        let mut reply = CReply(Err("it does not answer this".to_owned()));
+        unsafe { (self.answer)(self.context, from, Bytes::of(request), &mut reply) };
+        reply.0
+    }
+}
+
+/// Returns what answers requests by the callback of a client, or refuses all if it has none.
+pub fn answerer_of(client: &CClient) -> Answerer {
+    let Some(answer) = client.answer else {
+        return Arc::new(|_, _| Err("it answers no requests".to_owned()));
+    };
+    let callback = Callback { context: client.context, answer };
+    Arc::new(move |from, request| callback.answer(from, request))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn topicdb_raft_reply_with(reply: *mut CReply, answer: Bytes) {
+    if let Some(reply) = reply.as_mut() {
+        reply.0 = match answer.size {
+            size if size > PAYLOAD_BYTES_MAX => {
+                Err(format!("its answer has {size} bytes, which are too many"))
+            }
+            _ => Ok(answer.get().to_vec()),
+        };
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn topicdb_raft_ask(
+    site: *mut CSite,
+    replica: u64,
+    request: Bytes,
+    limit_ms: u64,
+    answer: *mut *mut CBuffer,
+    error: *mut *mut c_char,
+) -> c_int {
+    guarded(error, || {
+        // The clone is there when another thread closes the site meanwhile.
+        let requests = site_to_wait_for(site)?.transport.requests().clone();
+        if answer.is_null() {
+            return refused("there is no place for the answer");
+        }
+        let (code, text) = match requests.ask(replica, request.get(), Duration::from_millis(limit_ms)) {
+            Ok(bytes) => {
+                put(answer, Box::into_raw(Box::new(CBuffer(bytes))));
+                return Ok(OK);
+            }
+            Err(Unanswered::TimedOut(text)) => (TIMED_OUT, text),
+            Err(Unanswered::NoAnswer(text)) => (NO_ANSWER, text),
+            Err(Unanswered::Refused(text)) => (REFUSED, text),
+        };
+        put(error, c_text(&text).into_raw());
+        Ok(code)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn topicdb_raft_buffer_data(buffer: *const CBuffer) -> *const u8 {
+    buffer.as_ref().map_or(std::ptr::null(), |buffer| buffer.0.as_ptr())
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn topicdb_raft_buffer_size(buffer: *const CBuffer) -> usize {
+    buffer.as_ref().map_or(0, |buffer| buffer.0.len())
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn topicdb_raft_buffer_free(buffer: *mut CBuffer) {
+    if !buffer.is_null() {
+        drop(Box::from_raw(buffer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_reply_counts_and_a_large_one_is_none() {
+        let mut reply = CReply(Err(String::new()));
+        unsafe { topicdb_raft_reply_with(&mut reply, Bytes::of(b"one")) };
+        unsafe { topicdb_raft_reply_with(&mut reply, Bytes::of(b"two")) };
+        assert_eq!(reply.0, Ok(b"two".to_vec()));
+        let large = vec![7; PAYLOAD_BYTES_MAX + 1];
+        unsafe { topicdb_raft_reply_with(&mut reply, Bytes::of(&large)) };
+        assert!(reply.0.unwrap_err().contains("too many"));
+        unsafe { topicdb_raft_reply_with(std::ptr::null_mut(), Bytes::of(b"two")) };
+    }
+
+    #[test]
+    fn a_buffer_gives_its_bytes_and_none_has_none() {
+        let buffer = Box::into_raw(Box::new(CBuffer(b"bytes".to_vec())));
+        let (data, size) = unsafe { (topicdb_raft_buffer_data(buffer), topicdb_raft_buffer_size(buffer)) };
+        assert_eq!(unsafe { std::slice::from_raw_parts(data, size) }, b"bytes");
+        unsafe { topicdb_raft_buffer_free(buffer) };
+        let none = std::ptr::null_mut();
+        assert!(unsafe { topicdb_raft_buffer_data(none) }.is_null());
+        assert_eq!(unsafe { topicdb_raft_buffer_size(none) }, 0);
+        unsafe { topicdb_raft_buffer_free(none) };
+    }
+}
