@@ -99,7 +99,7 @@ mod tests {
             *let_in.entry(replica).or_default() += usize::from(entry.admit(replica));
         }
         assert_eq!((let_in[&1], let_in[&2]), (REQUESTS_OF_ONE_MAX, REQUESTS_OF_ONE_MAX));
-        let last = entries[199..].iter().filter(|entry| entry.admit(4)).count();
+        let last = entries[200..].iter().filter(|entry| entry.admit(4)).count();
         assert_eq!(let_in[&3] + last, REQUESTS_MAX - 2 * REQUESTS_OF_ONE_MAX);
         drop(entries);
         assert!(enter(1000).is_some_and(|entry| entry.admit(1)));

@@ -28,6 +28,8 @@ mod messages;
 pub mod outside;
 pub mod requests;
 #[cfg(test)]
+mod requests_test;
+#[cfg(test)]
 mod sim;
 pub mod site;
 #[cfg(test)]

@@ -285,7 +285,8 @@ mod tests {
     #[test]
     fn a_greeting_has_these_bytes() {
         let golden = [
-            84, 68, 66, 82, 65, 70, 84, 10, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            84, 68, 66, 82, 65, 70, 84, 10, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 191, 50,
+            90, 108,
         ];
         let made = greeting(Kind::Requests, 3, 5);
         assert_eq!(made.len(), GREETING_BYTES);

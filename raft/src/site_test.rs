@@ -235,7 +235,7 @@ impl Cluster {
 }
 
 /// Writes an authority, a certificate of it, and one of another authority.
-fn write_certificates(folder: &TempDir) {
+pub fn write_certificates(folder: &TempDir) {
     let authority = |name: &str| {
         let mut params = rcgen::CertificateParams::new(vec![]).unwrap();
         params.distinguished_name.push(rcgen::DnType::CommonName, name);

@@ -31,6 +31,8 @@ typedef struct replica {
   size_t count;
   topicdb_raft_role role;
   topicdb_raft_code refused; /* what a function that waits said within a callback */
+  int answers;               /* callbacks that have begun to answer "wait", */
+  int answered;              /* and those that returned */
 } replica;
 
 static replica replicas[SITES];
@@ -84,24 +86,51 @@ static void stopped(void* context, topicdb_raft_code code, const char* error) {
   exit(1);
 }
 
-/* Answers a request by its bytes, backwards; "nothing" gets no answer. */
+/* Waits for a majority that group 2 does not have, until the site is closed. */
+static void wait_for_close(replica* own, topicdb_raft_site* site) {
+  pthread_mutex_lock(&own->lock);
+  own->answers++;
+  pthread_cond_broadcast(&own->changed);
+  pthread_mutex_unlock(&own->lock);
+  char* error = NULL;
+  CHECK(topicdb_raft_read_barrier(site, 2, 100 * LIMIT_MS, &error) == TOPICDB_RAFT_REFUSED);
+  CHECK(strstr(error, "closed") != NULL);
+  topicdb_raft_free(error);
+  topicdb_raft_buffer* buffer = NULL;
+  CHECK(topicdb_raft_ask(site, 2, (topicdb_raft_bytes){NULL, 0}, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_TIMED_OUT);
+  pthread_mutex_lock(&own->lock);
+  own->answered++;
+  pthread_mutex_unlock(&own->lock);
+}
+
+/* Answers a request by its bytes, backwards; "nothing" and "wait" get no answer. */
 static void answer(void* context, uint64_t from, topicdb_raft_bytes request, topicdb_raft_reply* reply) {
   replica* own = context;
   uint8_t bytes[16];
+  char* error = NULL;
   CHECK(from >= 1 && from <= SITES && request.size <= sizeof bytes);
-  if (request.size == 7 && memcmp(request.data, "nothing", 7) == 0) {
-    CHECK(topicdb_raft_close(own->site, NULL) == TOPICDB_RAFT_REFUSED); /* it would wait for this callback */
+  pthread_mutex_lock(&own->lock);
+  topicdb_raft_site* site = own->site;
+  pthread_mutex_unlock(&own->lock);
+  if (request.size == strlen("wait")) {
+    wait_for_close(own, site);
     return;
   }
-  char* error = NULL;
-  ok(topicdb_raft_read_barrier(own->site, GROUP, LIMIT_MS, &error), error); /* it may wait */
+  if (request.size == strlen("nothing")) {
+    CHECK(topicdb_raft_close(site, NULL) == TOPICDB_RAFT_REFUSED); /* it would wait for this callback */
+    return;
+  }
+  ok(topicdb_raft_read_barrier(site, GROUP, LIMIT_MS, &error), error); /* it may wait */
   for (size_t i = 0; i < request.size; i++) bytes[i] = request.data[request.size - 1 - i];
   topicdb_raft_reply_with(reply, (topicdb_raft_bytes){bytes, request.size});
 }
 
+/* The last site answers no requests. */
 static topicdb_raft_client client_of(replica* own) {
-  return (topicdb_raft_client){own,         committed,   role_changed, take_snapshot,
-                               no_snapshot, no_snapshot, stopped,      answer};
+  topicdb_raft_client client = {own,         committed, role_changed, take_snapshot, no_snapshot,
+                                no_snapshot, stopped,   NULL};
+  if (own != &replicas[SITES - 1]) client.answer = answer;
+  return client;
 }
 
 static topicdb_raft_options options_of(size_t number, const char* directory) {
@@ -198,34 +227,60 @@ static void check_status(size_t leader) {
   CHECK(topicdb_raft_get_status(replicas[leader].site, 77, &status, NULL, 0, NULL) == TOPICDB_RAFT_REFUSED);
 }
 
-/* Asks one site from another. */
-static void check_requests(topicdb_raft_site* site, uint64_t of) {
+/* Asks site 1 from site 2, and the last one, which answers nobody. */
+static void check_requests(void) {
+  topicdb_raft_site* site = replicas[1].site;
   topicdb_raft_buffer* buffer = NULL;
   char* error = NULL;
   topicdb_raft_bytes request = {(const uint8_t*)"question", 8};
-  ok(topicdb_raft_ask(site, of, request, LIMIT_MS, &buffer, &error), error);
+  ok(topicdb_raft_ask(site, 1, request, LIMIT_MS, &buffer, &error), error);
   CHECK(topicdb_raft_buffer_size(buffer) == 8 && memcmp(topicdb_raft_buffer_data(buffer), "noitseuq", 8) == 0);
   topicdb_raft_buffer_free(buffer);
   buffer = NULL;
-  request = (topicdb_raft_bytes){(const uint8_t*)"nothing", 7};
-  CHECK(topicdb_raft_ask(site, of, request, LIMIT_MS, &buffer, &error) == TOPICDB_RAFT_NO_ANSWER);
-  CHECK(buffer == NULL && strstr(error, "does not answer this") != NULL);
-  topicdb_raft_free(error);
-  error = NULL;
-  CHECK(topicdb_raft_ask(site, 77, request, LIMIT_MS, &buffer, &error) == TOPICDB_RAFT_REFUSED);
-  CHECK(buffer == NULL && strstr(error, "replica 77") != NULL);
-  topicdb_raft_free(error);
-  error = NULL;
-  CHECK(topicdb_raft_ask(site, of, request, 0, &buffer, &error) == TOPICDB_RAFT_TIMED_OUT);
-  CHECK(buffer == NULL && strstr(error, "does not answer") != NULL);
-  topicdb_raft_free(error);
   static const uint8_t large[TOPICDB_RAFT_PAYLOAD_MAX + 1];
-  request = (topicdb_raft_bytes){large, sizeof large};
-  CHECK(topicdb_raft_ask(site, of, request, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_REFUSED);
-  CHECK(topicdb_raft_ask(site, of, request, LIMIT_MS, NULL, NULL) == TOPICDB_RAFT_REFUSED);
-  CHECK(topicdb_raft_ask(NULL, of, request, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_REFUSED);
-  CHECK(topicdb_raft_buffer_data(NULL) == NULL && topicdb_raft_buffer_size(NULL) == 0);
-  topicdb_raft_buffer_free(NULL);
+  const struct {
+    uint64_t replica;
+    topicdb_raft_bytes request;
+    uint64_t limit_ms;
+    topicdb_raft_code code;
+    const char* text;
+  } cases[] = {
+      {1, {(const uint8_t*)"nothing", 7}, LIMIT_MS, TOPICDB_RAFT_NO_ANSWER, "does not answer this"},
+      {3, request, LIMIT_MS, TOPICDB_RAFT_NO_ANSWER, "answers no requests"},
+      {77, request, LIMIT_MS, TOPICDB_RAFT_REFUSED, "replica 77"},
+      {1, {large, sizeof large}, LIMIT_MS, TOPICDB_RAFT_REFUSED, "ask for less"},
+      {1, request, 0, TOPICDB_RAFT_TIMED_OUT, "replica 1 at 127.0.0.1"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    CHECK(topicdb_raft_ask(site, cases[i].replica, cases[i].request, cases[i].limit_ms, &buffer, &error) == cases[i].code);
+    CHECK(buffer == NULL && strstr(error, cases[i].text) != NULL);
+    topicdb_raft_free(error);
+  }
+  CHECK(topicdb_raft_ask(site, 1, request, LIMIT_MS, NULL, NULL) == TOPICDB_RAFT_REFUSED);
+  CHECK(topicdb_raft_ask(NULL, 1, request, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_REFUSED);
+}
+
+static void* ask_to_wait(void* unused) {
+  topicdb_raft_buffer* buffer = NULL;
+  topicdb_raft_bytes request = {(const uint8_t*)"wait", 4};
+  CHECK(topicdb_raft_ask(replicas[1].site, 1, request, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_TIMED_OUT);
+  return unused;
+}
+
+/* Closes site 1 while its callback waits for the site. */
+static void check_close(void) {
+  const uint64_t voters[SITES] = {1, 77, 78};
+  replica* own = &replicas[0];
+  char* error = NULL;
+  pthread_t asks;
+  ok(topicdb_raft_create_group(own->site, 2, voters, SITES, &error), error);
+  CHECK(pthread_create(&asks, NULL, ask_to_wait, NULL) == 0);
+  pthread_mutex_lock(&own->lock);
+  while (own->answers == 0) pthread_cond_wait(&own->changed, &own->lock);
+  pthread_mutex_unlock(&own->lock);
+  stop(0);
+  CHECK(own->answered == 1);
+  CHECK(pthread_join(asks, NULL) == 0);
 }
 
 int main(int argc, char** argv) {
@@ -245,7 +300,7 @@ int main(int argc, char** argv) {
   for (unsigned value = 0; value < VALUES / 2; value++) leader = propose(value);
   ok(topicdb_raft_read_barrier(replicas[(leader + 1) % SITES].site, GROUP, LIMIT_MS, &error), error);
   check_status(leader);
-  check_requests(replicas[leader].site, (leader + 1) % SITES + 1);
+  check_requests();
 
   stop(leader);
   for (unsigned value = VALUES / 2; value < VALUES; value++) CHECK(propose(value) != leader);
@@ -262,7 +317,8 @@ int main(int argc, char** argv) {
     CHECK(replicas[i].count == VALUES);
     CHECK(replicas[i].refused == TOPICDB_RAFT_REFUSED); /* a callback may not wait */
   }
-  for (size_t i = 0; i < SITES; i++) stop(i);
+  check_close();
+  for (size_t i = 1; i < SITES; i++) stop(i);
   printf("%d values at %d sites\n", VALUES, SITES);
   return 0;
 }
