@@ -49,7 +49,7 @@ CONSENSUS_USER = "replication/site"
 # the part's own folder.
 ROOMS = {
     "base": ["bytes", "thread", "memory", "file", "."],
-    "replication": [".", "site"],  # the site needs the consensus
+    "replication": [".", "snapshot", "site"],  # the site needs the consensus
     "rocks": ["log", "files", "."],
     "layout/columnar": ["format", "block", "select", "merge", "read", "seal", "care", "."],
     "store": [

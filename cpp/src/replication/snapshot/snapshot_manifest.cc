@@ -1,0 +1,120 @@
+#include "replication/snapshot/snapshot_manifest.h"
+
+#include <algorithm>
+
+#include "base/bytes/coding.h"
+#include "base/bytes/hash.h"
+
+namespace topicdb::replication {
+
+namespace {
+
+constexpr std::uint8_t kManifestVersion = 1;
+constexpr std::uint8_t kChunkRequest = 1;  // other requests between sites have other first bytes
+constexpr std::size_t kHashBytes = 8;
+
+// A name from another machine must not lead anywhere else.
+bool IsFileName(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
+void AppendHash(std::string* bytes) { AppendLittle<std::uint64_t>(bytes, Hash64(*bytes)); }
+
+// Sets `content` to what is before the hash. Returns false if the hash is wrong.
+bool TakeHash(std::string_view bytes, std::string_view* content) {
+  if (bytes.size() < kHashBytes) return false;
+  *content = bytes.substr(0, bytes.size() - kHashBytes);
+  return Decoder(bytes.substr(content->size())).Little<std::uint64_t>() == Hash64(*content);
+}
+
+Status LaterVersion(const std::string& what, std::uint8_t version) {
+  return SchemaFault(what + " is of a later version of TopicDB (" + std::to_string(version) +
+                     "): upgrade TopicDB on this site");
+}
+
+}  // namespace
+
+std::string Encode(const SnapshotManifest& manifest) {
+  std::string bytes;
+  bytes.push_back(static_cast<char>(kManifestVersion));
+  AppendLittle<std::uint64_t>(&bytes, manifest.replica);
+  AppendLittle<std::uint64_t>(&bytes, manifest.applied.index);
+  AppendLittle<std::uint64_t>(&bytes, manifest.applied.term);
+  AppendLittle<std::uint64_t>(&bytes, manifest.applied.epoch);
+  AppendLittle<std::uint64_t>(&bytes, manifest.applied.number);
+  AppendLittle<std::uint64_t>(&bytes, manifest.serial.value());
+  AppendVarint(&bytes, manifest.files.size());
+  for (const SnapshotFile& file : manifest.files) {
+    AppendPrefixed(&bytes, file.name);
+    AppendLittle<std::uint64_t>(&bytes, file.bytes);
+    AppendLittle<std::uint64_t>(&bytes, file.hash);
+  }
+  AppendHash(&bytes);
+  return bytes;
+}
+
+Result<SnapshotManifest> DecodeManifest(std::string_view bytes) {
+  const auto damaged = [] { return Corruption("the manifest of a snapshot is damaged"); };
+  std::string_view content;
+  if (!TakeHash(bytes, &content)) return damaged();
+  Decoder decoder(content);
+  const auto version = decoder.Little<std::uint8_t>();
+  if (version == 0) return damaged();
+  if (version > kManifestVersion) return LaterVersion("the manifest of a snapshot", version);
+  SnapshotManifest manifest;
+  manifest.replica = decoder.Little<std::uint64_t>();
+  manifest.applied.index = decoder.Little<std::uint64_t>();
+  manifest.applied.term = decoder.Little<std::uint64_t>();
+  manifest.applied.epoch = decoder.Little<std::uint64_t>();
+  manifest.applied.number = decoder.Little<std::uint64_t>();
+  manifest.serial = Serial{decoder.Little<std::uint64_t>()};
+  // A count that is too large ends at the first file that is not there.
+  const std::uint64_t count = decoder.Varint();
+  for (std::uint64_t i = 0; i < count && decoder.ok(); ++i) {
+    SnapshotFile file;
+    file.name = decoder.Prefixed();
+    file.bytes = decoder.Little<std::uint64_t>();
+    file.hash = decoder.Little<std::uint64_t>();
+    if (!IsFileName(file.name)) return damaged();
+    manifest.files.push_back(std::move(file));
+  }
+  if (!decoder.Finished()) return damaged();
+  return manifest;
+}
+
+std::uint64_t HashChunk(std::string_view chunk, std::uint64_t before) {
+  return Hash64(chunk, before);
+}
+
+std::string Encode(const ChunkRequest& request) {
+  std::string bytes;
+  bytes.push_back(static_cast<char>(kChunkRequest));
+  AppendLittle<std::uint64_t>(&bytes, request.index);
+  AppendPrefixed(&bytes, request.name);
+  AppendLittle<std::uint64_t>(&bytes, request.offset);
+  AppendLittle<std::uint32_t>(&bytes, request.bytes);
+  AppendHash(&bytes);
+  return bytes;
+}
+
+Result<ChunkRequest> DecodeChunkRequest(std::string_view bytes) {
+  const auto damaged = [] { return Corruption("a request for a part of a snapshot is damaged"); };
+  std::string_view content;
+  if (!TakeHash(bytes, &content)) return damaged();
+  Decoder decoder(content);
+  const auto kind = decoder.Little<std::uint8_t>();
+  if (kind == 0) return damaged();
+  if (kind > kChunkRequest) return LaterVersion("a request of another site", kind);
+  ChunkRequest request;
+  request.index = decoder.Little<std::uint64_t>();
+  request.name = decoder.Prefixed();
+  request.offset = decoder.Little<std::uint64_t>();
+  request.bytes = decoder.Little<std::uint32_t>();
+  if (!decoder.Finished() || !IsFileName(request.name) || request.bytes > kSnapshotChunkBytes) {
+    return damaged();
+  }
+  return request;
+}
+
+}  // namespace topicdb::replication
