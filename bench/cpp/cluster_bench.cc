@@ -117,20 +117,26 @@ double CpuOf(Cluster* cluster) {
   return cpu;
 }
 
+// Appends metrics at the leader. Returns how many seconds that took.
+double Load(SiteProcess* leader, int rows) {
+  const std::string said =
+      leader
+          ->Ask("load " + std::to_string(rows / kBatchRows) + " " + std::to_string(kBatchRows),
+                std::chrono::minutes(10))
+          .value_or("no answer");
+  if (!said.starts_with("ok ")) Fail(said);
+  return std::stod(said.substr(3)) / 1e6;
+}
+
 Turn AppendToCluster(const Options& options) {
   const Place place(options.directory);
   Cluster cluster(place.path(), milliseconds(500));
   cluster.StartAll();
   SiteProcess& leader = cluster.Leader();
   const double cpu = CpuOf(&cluster);
-  const std::string said = leader
-                               .Ask("load " + std::to_string(options.rows / kBatchRows) + " " +
-                                        std::to_string(kBatchRows),
-                                    std::chrono::minutes(10))
-                               .value_or("no answer");
-  if (!said.starts_with("ok ")) Fail(said);
+  const double wall = Load(&leader, options.rows);
   cluster.AwaitEqual();
-  return {std::stod(said.substr(3)) / 1e6, CpuOf(&cluster) - cpu};
+  return {wall, CpuOf(&cluster) - cpu};
 }
 
 void MeasureThroughput(const Options& options) {
@@ -206,6 +212,67 @@ void MeasureFailover(const Options& options, milliseconds election) {
       options.kills, static_cast<int>(election.count()), times[times.size() / 2], times.back());
 }
 
+// Returns the size of the files in a directory, in MB.
+double MegabytesIn(const std::string& directory) {
+  std::uintmax_t bytes = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(directory)) {
+    if (file.is_regular_file()) bytes += file.file_size();
+  }
+  return static_cast<double>(bytes) / 1e6;
+}
+
+void MeasureRestart(const Options& options) {
+  const Place place(options.directory);
+  Cluster cluster(place.path(), milliseconds(500));
+  cluster.StartAll();
+  Load(&cluster.Leader(), options.rows);
+  cluster.AwaitEqual();
+  std::vector<double> times;
+  for (int round = 0; round < options.rounds; ++round) {
+    for (SiteProcess* site : cluster.sites()) site->Kill();
+    const auto began = Clock::now();
+    cluster.StartAll();
+    while (!cluster.Append(1)) {
+    }
+    times.push_back(Seconds(Clock::now() - began));
+  }
+  std::printf(
+      "C5 all killed and started, %.0f MB at each site: first acknowledgement after %.2f s\n",
+      MegabytesIn(cluster.site(0).directory() + "/db"), Median(times));
+}
+
+void MeasureSnapshot(const Options& options) {
+  const Place place(options.directory);
+  Cluster cluster(place.path(), milliseconds(500));
+  cluster.set_flush_bytes(4 << 20);
+  cluster.StartAll();
+  SiteProcess& leader = cluster.Leader();
+  SiteProcess& follower = cluster.site(leader.replica() % 3);
+  const std::uint64_t applied = follower.AwaitState().applied;
+  follower.Kill();
+  Load(&leader, options.rows);
+  cluster.AppendUntilCut(applied);
+  const auto began = Clock::now();
+  cluster.StartAll();
+  double gap = 0;
+  for (auto last = Clock::now();;) {
+    while (!cluster.Append(10)) {
+    }
+    gap = std::max(gap, Seconds(Clock::now() - last));
+    const auto state = follower.State();
+    if (state.has_value() && state->applied + 10 > leader.AwaitState().last) break;
+    last = Clock::now();
+  }
+  const double took = Seconds(Clock::now() - began);
+  const double megabytes = MegabytesIn(follower.directory() + "/db");
+  std::printf(
+      "C6 a replica gets a snapshot while others append: %.0f MB in %.2f s (%.0f MB/s), longest "
+      "gap of "
+      "acknowledgements %.2f s\n",
+      megabytes, took, megabytes / took, gap);
+  cluster.CloseAndCheck();
+}
+
 Options Parse(int count, char** arguments) {
   Options options;
   for (int i = 1; i + 1 < count; i += 2) {
@@ -233,6 +300,8 @@ int Run(int count, char** arguments) {
   MeasureThroughput(options);
   MeasureLatency(options);
   for (const int election : {500, 1'000}) MeasureFailover(options, milliseconds(election));
+  MeasureRestart(options);
+  MeasureSnapshot(options);
   return testing::UnitTest::GetInstance()->Failed() ? 1 : 0;
 }
 

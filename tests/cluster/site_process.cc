@@ -30,8 +30,8 @@ using std::chrono::milliseconds;
 // For everything that takes as long as it takes. Machines that test may be slow.
 constexpr std::chrono::seconds kPatience(120);
 constexpr milliseconds kBetweenQuestions(10);
-// After this long without an answer, the client asks another site. A site answers within 5 seconds whether a
-// majority has what was appended.
+// After this long without an answer, the client asks another site. A site answers within 5 seconds
+// whether a majority has what was appended.
 constexpr std::chrono::seconds kAnswerPatience(8);
 
 // Reads the values that a database has, and how often.
@@ -129,6 +129,16 @@ std::optional<SiteState> SiteProcess::State() {
   return state;
 }
 
+SiteState SiteProcess::AwaitState() {
+  const auto deadline = Clock::now() + kPatience;
+  while (Clock::now() < deadline) {
+    const auto state = State();
+    if (state.has_value()) return *state;
+  }
+  ADD_FAILURE() << "replica " << replica_ << " does not answer";
+  return {};
+}
+
 milliseconds SiteProcess::CpuTime() const {
   std::ifstream file("/proc/" + std::to_string(process_) + "/stat");
   std::string word;
@@ -198,7 +208,10 @@ void Cluster::StartAll() {
       }
     }
   }
-  for (SiteProcess* site : started) site->Tell("join 1 2 3");
+  for (SiteProcess* site : started) {
+    if (flush_bytes_ != 0) site->Tell("flush " + std::to_string(flush_bytes_));
+    site->Tell("join 1 2 3");
+  }
 }
 
 SiteProcess& Cluster::Leader() {
@@ -235,6 +248,16 @@ bool Cluster::Append(int count) {
   }
   ADD_FAILURE() << "no site takes an append";
   return false;
+}
+
+void Cluster::AppendUntilCut(std::uint64_t index) {
+  const auto deadline = Clock::now() + kPatience;
+  while (Clock::now() < deadline) {
+    Append(5'000);
+    const auto state = Leader().State();
+    if (state.has_value() && state->first > index) return;
+  }
+  ADD_FAILURE() << "the log of the leader is not cut behind entry " << index;
 }
 
 void Cluster::AwaitEqual() {

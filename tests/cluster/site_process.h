@@ -47,7 +47,9 @@ class SiteProcess {
                                  std::chrono::milliseconds patience = std::chrono::seconds(60));
   // Asks, and expects "ok".
   void Tell(const std::string& command);
+  // Returns nothing if there is no answer soon, as from a process that is stopped.
   std::optional<SiteState> State();
+  SiteState AwaitState();
   // Returns how long the process has computed.
   std::chrono::milliseconds CpuTime() const;
 
@@ -75,6 +77,8 @@ class Cluster {
 
   std::vector<SiteProcess*> sites();
   SiteProcess& site(std::size_t index) { return *sites_[index]; }
+  // Has sites that are started later cut their logs after this many bytes.
+  void set_flush_bytes(std::uint64_t bytes) { flush_bytes_ = bytes; }
   // Starts those that are not running, and has all know where the others are.
   void StartAll();
   // Returns the site that leads, once one does; those that do not run or answer are passed over.
@@ -82,6 +86,8 @@ class Cluster {
   // Appends the next numbers at the leader, until that is acknowledged or may have been done.
   // Returns whether it is acknowledged.
   bool Append(int count);
+  // Appends until the log of the leader begins behind an entry.
+  void AppendUntilCut(std::uint64_t index);
   // Waits until all sites have applied the same entries, which are all that there are.
   void AwaitEqual();
   // Closes all sites and checks that each has what it should: all that was acknowledged, at most
@@ -94,6 +100,7 @@ class Cluster {
  private:
   const std::chrono::milliseconds election_;
   std::vector<std::unique_ptr<SiteProcess>> sites_;
+  std::uint64_t flush_bytes_ = 0;  // 0: the usual
   std::uint64_t next_ = 0;
   std::size_t asks_next_ = 0;  // the site that the client asks next
   std::set<std::uint64_t> acknowledged_;

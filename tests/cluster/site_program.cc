@@ -3,6 +3,7 @@
 //
 //   peer REPLICA ADDRESS      says where another replica is: "ok"
 //   join VOTER...             opens the replica: "ok"
+//   flush BYTES               says, before it joins, after how many bytes the log may be cut: "ok"
 //   append FIRST COUNT        commits messages whose values are numbers: "ok", "refused" if nothing
 //   was done,
 //                             "unknown", or "failed", with the reason behind it
@@ -64,6 +65,7 @@ class SiteProgram {
     words >> command;
     if (command == "peer") return Peer(&words);
     if (command == "join") return Join(&words);
+    if (command == "flush") return FlushAfter(&words);
     if (command == "append") return Append(&words);
     if (command == "many") return Many(&words);
     if (command == "load") return Load(&words);
@@ -87,9 +89,14 @@ class SiteProgram {
     *words >> replica >> address;
     return WordFor(site_->SetPeer(replica, address));
   }
+  std::string FlushAfter(std::istringstream* words) {
+    *words >> flush_bytes_;
+    return "ok";
+  }
   std::string Join(std::istringstream* words) {
     ReplicaOptions options;
     options.group = kGroup;
+    options.flush_bytes = flush_bytes_;
     options.commit_patience = std::chrono::seconds(5);
     for (std::uint64_t voter = 0; *words >> voter;) options.voters.push_back(voter);
     const auto found = FindDatabase(database_);
@@ -198,6 +205,7 @@ class SiteProgram {
   }
 
   const std::string database_;
+  std::uint64_t flush_bytes_ = ReplicaOptions().flush_bytes;
   std::unique_ptr<RaftSite> site_;
   std::unique_ptr<Replica> replica_;
 };

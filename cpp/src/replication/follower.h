@@ -32,6 +32,8 @@ class Follower {
   Status Apply(const LogPlace& place, std::string bytes);
   // Returns the note of the last entry that was applied.
   meta::Applied applied() const { return rocks_->applied(); }
+  // Moves everything that was applied to files.
+  Status Flush() { return rocks_->Flush(); }
   // Closes RocksDB, which moves what it has in memory to files, and releases the lock. May be
   // repeated; nothing else may be called afterwards.
   Status Close();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/bytes/coding.h"
 #include "topicdb_raft.h"
 
 namespace topicdb::replication {
@@ -22,6 +23,8 @@ Status StatusFor(topicdb_raft_code code, std::string text) {
     case TOPICDB_RAFT_UNKNOWN:
     case TOPICDB_RAFT_TIMED_OUT:
       return UnknownOutcome(std::move(text));
+    case TOPICDB_RAFT_NO_ANSWER:
+      return NotFound(std::move(text));
     case TOPICDB_RAFT_REFUSED:
       return InvalidArgument(std::move(text));
     case TOPICDB_RAFT_DAMAGED:
@@ -31,7 +34,6 @@ Status StatusFor(topicdb_raft_code code, std::string text) {
       return SchemaFault(std::move(text));
     case TOPICDB_RAFT_DISK:
     case TOPICDB_RAFT_BROKEN:
-    case TOPICDB_RAFT_NO_ANSWER:
       break;
   }
   return StorageFault(std::move(text));
@@ -88,15 +90,42 @@ struct RaftSite::Callbacks {
     With(context, group,
          [&](RaftClient* client) { client->TakePosition({RoleOf(role), term, leader}); });
   }
-  // Logs are not cut yet, so no replica needs a snapshot.
   static void TakeSnapshot(void* context, std::uint64_t group) {
-    topicdb_raft_snapshot_taken(Site(context)->site_, group, 0, {nullptr, 0});
+    With(context, group, [](RaftClient* client) { client->MakeSnapshot(); });
   }
-  static int FetchSnapshot(void* context, std::uint64_t group, std::uint64_t, topicdb_raft_bytes) {
-    topicdb_raft_snapshot_fetched(Site(context)->site_, group, 0);
-    return 0;
+  static int FetchSnapshot(void* context, std::uint64_t group, std::uint64_t,
+                           topicdb_raft_bytes manifest) {
+    bool is_here = false;
+    With(context, group,
+         [&](RaftClient* client) { is_here = client->FetchSnapshot(ViewOf(manifest)); });
+    return is_here ? 1 : 0;
   }
-  static int InstallSnapshot(void*, std::uint64_t, std::uint64_t, topicdb_raft_bytes) { return 0; }
+  static int InstallSnapshot(void* context, std::uint64_t group, std::uint64_t,
+                             topicdb_raft_bytes) {
+    Status installed = NotFound("");
+    With(context, group, [&](RaftClient* client) { installed = client->InstallSnapshot(); });
+    return installed.ok() ? 1 : 0;
+  }
+  // Other replicas ask with the group in front. Without an answer, the other side is told so.
+  static void Answer(void* context, std::uint64_t, topicdb_raft_bytes request,
+                     topicdb_raft_reply* reply) {
+    RaftSite* const site = Site(context);
+    Decoder decoder(ViewOf(request));
+    const auto group = decoder.Little<std::uint64_t>();
+    RaftClient* client = nullptr;
+    {
+      const MutexLock lock(site->mutex_);
+      const auto found = site->clients_.find(group);
+      if (!decoder.ok() || found == site->clients_.end()) return;
+      client = found->second;
+      ++site->answering_[group];
+    }
+    const auto answer = client->Answer(decoder.rest());
+    if (answer.ok()) topicdb_raft_reply_with(reply, BytesOf(*answer));
+    const MutexLock lock(site->mutex_);
+    --site->answering_[group];
+    site->answered_.NotifyAll();
+  }
   static void Stopped(void* context, topicdb_raft_code code, const char* error) {
     RaftSite* const site = Site(context);
     const MutexLock lock(site->mutex_);
@@ -128,7 +157,7 @@ Result<std::unique_ptr<RaftSite>> RaftSite::Open(const RaftSiteOptions& options)
                                    &Callbacks::FetchSnapshot,
                                    &Callbacks::InstallSnapshot,
                                    &Callbacks::Stopped,
-                                   nullptr};
+                                   &Callbacks::Answer};
   char* error = nullptr;
   const topicdb_raft_code code = topicdb_raft_open(&raw, &client, &site->site_, &error);
   TOPICDB_RETURN_IF_ERROR(Take(code, error).WithContext("opening the log in " + options.directory));
@@ -183,6 +212,7 @@ Status RaftSite::Join(std::uint64_t group, const std::vector<std::uint64_t>& vot
 void RaftSite::Leave(std::uint64_t group) {
   const MutexLock lock(mutex_);
   clients_.erase(group);
+  while (answering_[group] != 0) answered_.Wait(mutex_);
 }
 
 Result<LogPlace> RaftSite::Propose(std::uint64_t group, const std::vector<std::string>& entries,
@@ -236,12 +266,36 @@ Result<RaftStatus> RaftSite::StatusOf(std::uint64_t group) const {
   return status;
 }
 
+Result<std::string> RaftSite::Ask(std::uint64_t replica, std::uint64_t group,
+                                  const std::string& request, std::chrono::milliseconds patience) {
+  std::string bytes;
+  AppendLittle<std::uint64_t>(&bytes, group);
+  bytes += request;
+  topicdb_raft_buffer* answer = nullptr;
+  char* error = nullptr;
+  TOPICDB_RETURN_IF_ERROR(Take(
+      topicdb_raft_ask(site_, replica, BytesOf(bytes), Milliseconds(patience), &answer, &error),
+      error));
+  std::string taken(ViewOf({topicdb_raft_buffer_data(answer), topicdb_raft_buffer_size(answer)}));
+  topicdb_raft_buffer_free(answer);
+  return taken;
+}
+
 void RaftSite::NoteApplied(std::uint64_t group, std::uint64_t index) {
   topicdb_raft_applied(site_, group, index);
 }
 
 void RaftSite::NoteFlushed(std::uint64_t group, std::uint64_t index) {
   topicdb_raft_flushed(site_, group, index);
+}
+
+void RaftSite::NoteSnapshotTaken(std::uint64_t group, std::uint64_t index,
+                                 const std::string& manifest) {
+  topicdb_raft_snapshot_taken(site_, group, index, BytesOf(manifest));
+}
+
+void RaftSite::NoteSnapshotFetched(std::uint64_t group, bool is_here) {
+  topicdb_raft_snapshot_fetched(site_, group, is_here ? 1 : 0);
 }
 
 }  // namespace topicdb::replication

@@ -35,8 +35,9 @@ struct CommittedEntry {
 };
 
 // Takes what the consensus says of one group. The thread of the site makes the calls, one at a
-// time, and does nothing else meanwhile: they must hand over, and return. They may call
-// RaftSite::NoteApplied and NoteFlushed, and nothing else of it.
+// time, and does nothing else meanwhile: they must hand over, and return. They may call the methods
+// of RaftSite whose names begin with Note, and no others. Threads of connections call Answer, also
+// several at once and beside other calls.
 class RaftClient {
  public:
   RaftClient() = default;
@@ -47,6 +48,15 @@ class RaftClient {
   // Takes entries that are committed: each once, in order.
   virtual void TakeCommitted(const std::vector<CommittedEntry>& entries) = 0;
   virtual void TakePosition(const RaftPosition& position) = 0;
+  // Begins to make a snapshot. RaftSite::NoteSnapshotTaken hands it over.
+  virtual void MakeSnapshot() = 0;
+  // Returns whether the data of a snapshot is here, and can be installed at once. Otherwise begins
+  // to fetch it. RaftSite::NoteSnapshotFetched says how that ended.
+  virtual bool FetchSnapshot(std::string_view manifest) = 0;
+  // Puts what was fetched in the place of the shard, durably. A failure ends the site.
+  virtual Status InstallSnapshot() = 0;
+  // Returns the answer to a request of another replica of the group. May take long.
+  virtual Result<std::string> Answer(std::string_view request) = 0;
   // The site takes part no more. No other call comes after this one.
   virtual void TakeStop(const Status& why) = 0;
 };
@@ -116,9 +126,17 @@ class RaftSite {
   // and kUnknownOutcome if that may still happen.
   Status Transfer(std::uint64_t group, std::uint64_t to, std::chrono::milliseconds patience);
   Result<RaftStatus> StatusOf(std::uint64_t group) const;
+  // Asks another replica of a group, whose client answers. Returns kUnknownOutcome without an
+  // answer in time, and kNotFound if that client has returned an error.
+  Result<std::string> Ask(std::uint64_t replica, std::uint64_t group, const std::string& request,
+                          std::chrono::milliseconds patience);
   // Says up to which entry the client has applied everything, and has it on disk.
   void NoteApplied(std::uint64_t group, std::uint64_t index);
   void NoteFlushed(std::uint64_t group, std::uint64_t index);
+  // Hands over the snapshot that MakeSnapshot asked for: the last entry in it and its manifest, or
+  // index 0 if there is none.
+  void NoteSnapshotTaken(std::uint64_t group, std::uint64_t index, const std::string& manifest);
+  void NoteSnapshotFetched(std::uint64_t group, bool is_here);
 
  private:
   // The functions that the C interface calls.
@@ -129,7 +147,9 @@ class RaftSite {
   const std::uint64_t replica_;
   topicdb_raft_site* site_ = nullptr;
   Mutex mutex_;
+  CondVar answered_;
   std::map<std::uint64_t, RaftClient*> clients_ TOPICDB_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, int> answering_ TOPICDB_GUARDED_BY(mutex_);  // calls of Answer, by group
   Status stopped_ TOPICDB_GUARDED_BY(mutex_);
 };
 

@@ -51,7 +51,10 @@ Replica::Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environ
       environment_(std::move(environment)),
       index_(index),
       options_(std::move(options)),
-      name_("shard " + std::to_string(index) + " of " + environment_->database_path) {}
+      name_("shard " + std::to_string(index) + " of " + environment_->database_path),
+      flushed_at_(std::chrono::steady_clock::now()),
+      carrier_(site, options_.group, ShardDirectory(environment_->directory, index),
+               [this](const std::string& directory) { return MakeSource(directory); }) {}
 
 Result<std::unique_ptr<LedShard>> Replica::Lead(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -95,6 +98,7 @@ void Replica::TakeCommitted(const std::vector<CommittedEntry>& entries) {
   const MutexLock lock(mutex_);
   if (!failure_.ok()) return;
   for (const CommittedEntry& entry : entries) {
+    unflushed_bytes_ += entry.bytes.size();
     KeptEntry kept{entry.place, std::string(entry.bytes)};
     if (reign_ != nullptr) {
       reign_->Pass(std::move(kept));
@@ -121,24 +125,117 @@ bool Replica::MustGiveUp() const {
 
 void Replica::Work() {
   for (;;) {
-    bool gives_up = false;
-    {
-      const MutexLock lock(mutex_);
-      for (;;) {
-        if (closing_) return;
-        if (failure_.ok()) {
-          gives_up = reign_ != nullptr && MustGiveUp();
-          if (gives_up || (reign_ == nullptr && !to_apply_.empty())) break;
-        }
-        changed_.Wait(mutex_);
-      }
-    }
-    if (gives_up) {
-      GiveUp();
-    } else {
-      ApplyNext();
+    switch (AwaitStep()) {
+      case Step::kEnd:
+        return;
+      case Step::kGiveUp:
+        GiveUp();
+        break;
+      case Step::kInstall:
+        InstallFetched();
+        break;
+      case Step::kFlush:
+        FlushAll();
+        break;
+      case Step::kApply:
+        ApplyNext();
+        break;
     }
   }
+}
+
+Replica::Step Replica::AwaitStep() {
+  const MutexLock lock(mutex_);
+  for (;;) {
+    if (closing_) return Step::kEnd;
+    const bool follows = reign_ == nullptr;
+    if (!failure_.ok()) {
+      changed_.Wait(mutex_);
+      continue;
+    }
+    if (!follows && MustGiveUp()) return Step::kGiveUp;
+    if (follows && installs_) return Step::kInstall;
+    const auto flush_at = flushed_at_ + options_.flush_interval;
+    const bool is_late = std::chrono::steady_clock::now() >= flush_at;
+    if (unflushed_bytes_ >= options_.flush_bytes || (unflushed_bytes_ > 0 && is_late)) {
+      return Step::kFlush;
+    }
+    if (follows && !to_apply_.empty()) return Step::kApply;
+    if (unflushed_bytes_ > 0) {
+      changed_.WaitUntil(mutex_, flush_at);
+    } else {
+      changed_.Wait(mutex_);
+    }
+  }
+}
+
+void Replica::FlushAll() {
+  std::shared_ptr<Shard> shard;
+  std::uint64_t index = 0;
+  {
+    const MutexLock lock(mutex_);
+    unflushed_bytes_ = 0;
+    flushed_at_ = std::chrono::steady_clock::now();
+    if (reign_ != nullptr) {
+      if (shard_ == nullptr) return;  // it could not be opened
+      shard = shard_;
+      index = reign_->applied();
+    }
+  }
+  if (shard == nullptr) index = follower_->applied().index;
+  const Status flushed = shard == nullptr ? follower_->Flush() : shard->FlushMemory();
+  if (!flushed.ok()) return Fail(flushed);
+  site_.NoteFlushed(options_.group, index);
+}
+
+bool Replica::FetchSnapshot(std::string_view manifest) {
+  {
+    const MutexLock lock(mutex_);
+    if (!failure_.ok() || reign_ != nullptr) {  // the leader offers it again
+      site_.NoteSnapshotFetched(options_.group, false);
+      return false;
+    }
+  }
+  return carrier_.Fetch(manifest);
+}
+
+Status Replica::InstallSnapshot() {
+  const MutexLock lock(mutex_);
+  installs_ = true;
+  changed_.NotifyAll();
+  while (installs_ && !closing_ && failure_.ok()) changed_.Wait(mutex_);
+  return installs_ ? Closed(name_ + " is being closed") : installed_;
+}
+
+void Replica::InstallFetched() {
+  Status status = follower_->Close();
+  follower_.reset();
+  std::uint64_t index = 0;
+  if (status.ok()) {
+    const auto installed = carrier_.Install();
+    status = installed.status();
+    if (installed.ok()) index = installed->applied.index;
+  }
+  if (status.ok()) {
+    auto opened = Follower::Open(environment_, index_);
+    status = opened.status();
+    if (opened.ok()) follower_ = std::move(*opened);
+  }
+  if (status.ok() && follower_->applied().index != index) {
+    status = Corruption("the snapshot is not that of entry " + std::to_string(index));
+  }
+  if (!status.ok()) Fail(status);
+  const MutexLock lock(mutex_);
+  while (!to_apply_.empty() && to_apply_.front().place.index <= index) to_apply_.pop_front();
+  installs_ = false;
+  installed_ = std::move(status);
+  changed_.NotifyAll();
+}
+
+Result<std::unique_ptr<SnapshotSource>> Replica::MakeSource(const std::string& directory) {
+  TOPICDB_ASSIGN_OR_RETURN(const auto led, Lead(std::chrono::milliseconds(0)));
+  return SnapshotSource::Make((*led)->view()->db(), environment_->resources, site_.replica(),
+                              directory);
 }
 
 void Replica::ApplyNext() {
@@ -200,6 +297,7 @@ void Replica::BeginReigns() {
 void Replica::TakeOver(const LogPlace& began) {
   if (const Status closed = follower_->Close(); !closed.ok()) return Fail(closed);
   follower_.reset();
+  site_.NoteFlushed(options_.group, began.index);
   const auto reign =
       std::make_shared<Reign>(&site_, options_.group, began, options_.commit_patience, [this] {
         const MutexLock lock(mutex_);
@@ -253,6 +351,7 @@ Status Replica::Follow() {
   const std::uint64_t applied = follower_->applied().index;
   const MutexLock lock(mutex_);
   TOPICDB_RETURN_IF_ERROR(CheckHas(name_, applied, reign_->applied()));
+  site_.NoteFlushed(options_.group, applied);
   to_apply_ = reign_->TakeRest(applied);
   reign_.reset();
   state_ = ReplicaState::kFollowing;
@@ -301,6 +400,7 @@ Status Replica::Close() {
   }
   if (worker_.joinable()) worker_.join();
   if (beginner_.joinable()) beginner_.join();
+  carrier_.Stop();
   std::shared_ptr<Shard> shard;
   {
     const MutexLock lock(mutex_);
@@ -312,7 +412,9 @@ Status Replica::Close() {
   if (follower_ != nullptr) closed = follower_->Close();
   follower_.reset();
   site_.Leave(options_.group);
-  const bool led_no_more = closed.code() == Code::kNotLeader;  // everything is in the log
+  // What closing would have written only saves the next opening some work.
+  const Code code = closed.code();
+  const bool led_no_more = code == Code::kNotLeader || code == Code::kUnknownOutcome;
   return led_no_more ? Status::Ok() : closed;
 }
 

@@ -12,6 +12,7 @@
 #include "replication/follower.h"
 #include "replication/site/raft_site.h"
 #include "replication/site/reign.h"
+#include "replication/site/snapshot_carrier.h"
 #include "store/shard/shard.h"
 
 namespace topicdb::replication {
@@ -21,6 +22,10 @@ struct ReplicaOptions {
   std::vector<std::uint64_t> voters;  // the first members of the group
   // How long a write waits for a majority before its outcome is unknown.
   std::chrono::milliseconds commit_patience{10'000};
+  // After this many bytes of entries, or this long, RocksDB moves what it has in memory to files.
+  // Then the log may be cut, and a replica that starts again applies no more than this.
+  std::uint64_t flush_bytes = std::uint64_t{64} << 20;
+  std::chrono::milliseconds flush_interval{60'000};
 };
 
 enum class ReplicaState : std::uint8_t {
@@ -94,9 +99,25 @@ class Replica : private RaftClient {
   void TakeCommitted(const std::vector<CommittedEntry>& entries) override TOPICDB_EXCLUDES(mutex_);
   void TakePosition(const RaftPosition& position) override TOPICDB_EXCLUDES(mutex_);
   void TakeStop(const Status& why) override TOPICDB_EXCLUDES(mutex_);
+  void MakeSnapshot() override { carrier_.Take(); }
+  bool FetchSnapshot(std::string_view manifest) override TOPICDB_EXCLUDES(mutex_);
+  Status InstallSnapshot() override TOPICDB_EXCLUDES(mutex_);
+  Result<std::string> Answer(std::string_view request) override { return carrier_.Answer(request); }
+
+  // What the worker does next.
+  enum class Step { kEnd, kGiveUp, kInstall, kFlush, kApply };
 
   // What the thread does that applies entries, and changes between following and leading.
   void Work() TOPICDB_EXCLUDES(mutex_);
+  // Waits until there is something to do.
+  Step AwaitStep() TOPICDB_EXCLUDES(mutex_);
+  // Puts a snapshot in the place of the shard.
+  void InstallFetched() TOPICDB_EXCLUDES(mutex_);
+  // Moves everything to files, and lets the log be cut.
+  void FlushAll() TOPICDB_EXCLUDES(mutex_);
+  // Makes the source of a snapshot from the shard that this replica leads.
+  Result<std::unique_ptr<SnapshotSource>> MakeSource(const std::string& directory)
+      TOPICDB_EXCLUDES(mutex_);
   // What the thread does that proposes the entry with which a reign begins.
   void BeginReigns() TOPICDB_EXCLUDES(mutex_);
   bool MustGiveUp() const TOPICDB_REQUIRES(mutex_);
@@ -132,7 +153,13 @@ class Replica : private RaftClient {
   KeptEntries to_apply_ TOPICDB_GUARDED_BY(mutex_);          // while there is no reign
   std::shared_ptr<Reign> reign_ TOPICDB_GUARDED_BY(mutex_);
   std::shared_ptr<Shard> shard_ TOPICDB_GUARDED_BY(mutex_);
+  std::uint64_t unflushed_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;  // of entries, about
+  std::chrono::steady_clock::time_point flushed_at_ TOPICDB_GUARDED_BY(mutex_);
+  // Whether a snapshot is to be installed, and how that ended.
+  bool installs_ TOPICDB_GUARDED_BY(mutex_) = false;
+  Status installed_ TOPICDB_GUARDED_BY(mutex_);
 
+  SnapshotCarrier carrier_;
   std::thread worker_;
   std::thread beginner_;
 };

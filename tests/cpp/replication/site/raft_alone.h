@@ -42,6 +42,10 @@ class KeepingClient : public RaftClient {
     changed_.NotifyAll();
   }
   void TakeStop(const Status& why) override { ADD_FAILURE() << why.message(); }
+  void MakeSnapshot() override { ADD_FAILURE(); }
+  bool FetchSnapshot(std::string_view) override { return false; }
+  Status InstallSnapshot() override { return NotFound("no snapshot"); }
+  Result<std::string> Answer(std::string_view request) override { return std::string(request); }
 
   // Waits until the site leads, and returns the term.
   std::uint64_t AwaitLeading() {

@@ -24,12 +24,23 @@ class ReplicaTest : public testing::Test {
     std::filesystem::remove_all(path_ + "/shards/0000");
     OpenBoth();
   }
+  void CloseBoth() {
+    EXPECT_TRUE(replica_->Close().ok());
+    replica_.reset();
+    site_.reset();
+  }
+  // Appends until the log has forgotten its first entries.
+  void AppendUntilCut() {
+    for (int i = 0; site_->StatusOf(kGroup)->first <= 10; ++i) {
+      ASSERT_TRUE(Append("t/" + std::to_string(i)).ok());
+    }
+  }
   void OpenBoth() {
     site_ = RaftSite::Open(AloneAt(directory_ / "log")).value();
     replica_ = OpenReplica().value();
   }
   Result<std::unique_ptr<Replica>> OpenReplica() {
-    ReplicaOptions options;
+    ReplicaOptions options = options_;
     options.group = kGroup;
     options.voters = {kReplica};
     return Replica::Open(site_.get(), DatabaseParts::MakeEnvironment(path_, {}), 0, options);
@@ -50,6 +61,7 @@ class ReplicaTest : public testing::Test {
 
   const TestDirectory directory_;
   const std::string path_ = directory_ / "db";
+  ReplicaOptions options_;
   std::unique_ptr<RaftSite> site_;
   std::unique_ptr<Replica> replica_;
 };
@@ -57,9 +69,7 @@ class ReplicaTest : public testing::Test {
 TEST_F(ReplicaTest, WhatWasAppendedIsThereAfterItWasClosed) {
   for (const char* topic : {"a", "b", "c"}) EXPECT_TRUE(Append(topic).ok());
   EXPECT_EQ(replica_->state(), ReplicaState::kLeading);
-  EXPECT_TRUE(replica_->Close().ok());
-  replica_.reset();
-  site_.reset();
+  CloseBoth();
   OpenBoth();
   EXPECT_EQ(Count(), 3U);
   EXPECT_TRUE(Append("d").ok());
@@ -69,12 +79,42 @@ TEST_F(ReplicaTest, WhatWasAppendedIsThereAfterItWasClosed) {
 // RocksDB loses all that it had in memory only, as after a crash. The log has it.
 TEST_F(ReplicaTest, WhatRocksHasLostIsAppliedAgain) {
   for (const char* topic : {"a", "b", "c"}) EXPECT_TRUE(Append(topic).ok());
-  EXPECT_TRUE(replica_->Close().ok());
-  replica_.reset();
-  site_.reset();
+  CloseBoth();
   std::filesystem::remove_all(path_ + "/shards/0000");
   OpenBoth();
   EXPECT_EQ(Count(), 3U);
+}
+
+TEST_F(ReplicaTest, TheLogIsCutWhenEverythingIsInFiles) {
+  CloseBoth();
+  options_.flush_bytes = 1'000;
+  OpenBoth();
+  AppendUntilCut();
+  const std::uint64_t count = Count();
+  CloseBoth();
+  OpenBoth();
+  EXPECT_EQ(Count(), count);
+}
+
+TEST_F(ReplicaTest, TheLogIsCutAfterSomeTime) {
+  CloseBoth();
+  options_.flush_interval = std::chrono::milliseconds(20);
+  OpenBoth();
+  AppendUntilCut();
+}
+
+// The log cannot make up for files that are gone, so the replica must not pretend to have nothing.
+TEST_F(ReplicaTest, AReplicaThatHasLostItsFilesIsRefused) {
+  CloseBoth();
+  options_.flush_bytes = 1'000;
+  OpenBoth();
+  AppendUntilCut();
+  CloseBoth();
+  std::filesystem::remove_all(path_ + "/shards/0000");
+  site_ = RaftSite::Open(AloneAt(directory_ / "log")).value();
+  const auto opened = OpenReplica();
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.status().code(), Code::kCorruption) << opened.status().message();
 }
 
 TEST_F(ReplicaTest, AShardIsNotOpenTwice) {
@@ -97,9 +137,7 @@ TEST_F(ReplicaTest, WhoeverUsesTheShardKeepsItOpen) {
 
 // A log that has lost what it acknowledged must not lead, or vote.
 TEST_F(ReplicaTest, AReplicaWithTheLogOfAnotherOneIsRefused) {
-  EXPECT_TRUE(replica_->Close().ok());
-  replica_.reset();
-  site_.reset();
+  CloseBoth();
   RaftSiteOptions other = AloneAt(directory_ / "log");
   other.replica = kReplica + 1;
   const auto opened = RaftSite::Open(other);
@@ -109,9 +147,7 @@ TEST_F(ReplicaTest, AReplicaWithTheLogOfAnotherOneIsRefused) {
 
 TEST_F(ReplicaTest, AShardThatCannotBeLoadedIsNotServed) {
   EXPECT_TRUE(Append("a").ok());
-  EXPECT_TRUE(replica_->Close().ok());
-  replica_.reset();
-  site_.reset();
+  CloseBoth();
   {
     auto rocks = OpenShardRocks(*DatabaseParts::MakeEnvironment(path_, {}), 0, false).value();
     EXPECT_TRUE(rocks.db->Delete(rocksdb::WriteOptions(), meta::CommitStateKey()).ok());
