@@ -15,6 +15,8 @@
 #include "layout/skipstream/skipstream_keys.h"
 #include "record_input.h"
 #include "replication/entry.h"
+#include "replication/entry_parts.h"
+#include "replication/snapshot/snapshot_manifest.h"
 #include "store/catalog/descriptor.h"
 #include "store/catalog/meta.h"
 #include "store/catalog/retention_file.h"
@@ -193,6 +195,19 @@ void CheckEntry(std::string bytes) {
   const std::string encoded = replication::Encode(*entry);
   const auto again = replication::DecodeEntry(encoded);
   Expect(again.ok() && replication::Encode(*again) == encoded, "an entry changes");
+  replication::PartJoiner parts;
+  const auto whole = parts.Add(bytes);
+  Expect(whole.ok(), "an entry is no part of one");
+}
+
+// Expects that what is decoded is encoded as it was.
+template <typename Record, typename Decode>
+void CheckHashed(std::string bytes, Decode decode) {
+  AppendLittle<std::uint64_t>(&bytes, Hash64(bytes));
+  const Result<Record> decoded = decode(bytes);
+  if (!decoded.ok()) return;
+  const Result<Record> again = decode(replication::Encode(*decoded));
+  Expect(again.ok() && *again == *decoded, "a message between sites changes");
 }
 
 void Run(std::string_view input) {
@@ -238,6 +253,12 @@ void Run(std::string_view input) {
       return CheckRecord<meta::Applied>(input);
     case FuzzRecord::kEntry:
       return CheckEntry(std::string(input));
+    case FuzzRecord::kSnapshotManifest:
+      return CheckHashed<replication::SnapshotManifest>(std::string(input),
+                                                        replication::DecodeManifest);
+    case FuzzRecord::kChunkRequest:
+      return CheckHashed<replication::ChunkRequest>(std::string(input),
+                                                    replication::DecodeChunkRequest);
   }
 }
 

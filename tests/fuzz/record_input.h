@@ -24,8 +24,10 @@ enum class FuzzRecord : std::uint8_t {
   kEnvelope,  // a value with properties; the fuzzer adds its checksum, here and in the next
   kScanIterator,
   kApplied,
-  kEntry,  // of a replicated log; the fuzzer adds its hash
+  kEntry,  // of a replicated log; the fuzzer adds its hash, here and below
+  kSnapshotManifest,
+  kChunkRequest,
 };
-inline constexpr std::uint8_t kFuzzRecords = 19;
+inline constexpr std::uint8_t kFuzzRecords = 21;
 
 }  // namespace topicdb

@@ -6,6 +6,7 @@
 #include "layout/skipstream/skipstream_keys.h"
 #include "record_input.h"
 #include "replication/entry.h"
+#include "replication/snapshot/snapshot_manifest.h"
 #include "store/catalog/descriptor.h"
 #include "store/catalog/meta.h"
 #include "store/catalog/retention_file.h"
@@ -115,12 +116,23 @@ void WriteEntries(Seeds* seeds) {
   entry.families = {{6, {RetentionClassId{1}, Generation{2}, replication::FamilyPart::kPages}}};
   entry.dropped = {entry.families[0].family};
   entry.body = "batch";
+  entry.parts = 2;
   for (const auto kind : {replication::EntryKind::kLead, replication::EntryKind::kBatch,
-                          replication::EntryKind::kPages, replication::EntryKind::kDrop}) {
+                          replication::EntryKind::kPages, replication::EntryKind::kDrop,
+                          replication::EntryKind::kPart}) {
     entry.kind = kind;
     const std::string bytes = replication::Encode(entry);
     seeds->Write(FuzzRecord::kEntry, bytes.substr(0, bytes.size() - kHashBytes));
   }
+}
+
+void WriteSnapshots(Seeds* seeds) {
+  const replication::SnapshotManifest manifest{
+      2, {10, 2, 2, 3}, Serial{7}, {{"000009.sst", 100, 5}, {"CURRENT", 16, 6}}};
+  std::string bytes = replication::Encode(manifest);
+  seeds->Write(FuzzRecord::kSnapshotManifest, bytes.substr(0, bytes.size() - kHashBytes));
+  bytes = replication::Encode(replication::ChunkRequest{10, "000009.sst", 0, 100});
+  seeds->Write(FuzzRecord::kChunkRequest, bytes.substr(0, bytes.size() - kHashBytes));
 }
 
 void WriteNodes(Seeds* seeds) {
@@ -184,6 +196,7 @@ int main(int count, char** arguments) {
   WriteTokens(&seeds);
   WriteRecords(&seeds);
   WriteEntries(&seeds);
+  WriteSnapshots(&seeds);
   WriteNodes(&seeds);
   WriteSkipstream(&seeds);
   WriteEnvelopes(&seeds);

@@ -59,7 +59,7 @@ struct Entry {
   Serial serial;
   // Of kBatch and kPages: those that the body names, and others that are new.
   std::vector<NamedFamily> families;
-  std::vector<SlabFamily> dropped;    // of kDrop
+  std::vector<SlabFamily> dropped;  // of kDrop
   // Of kPart: which part it is, counted from 0, and how many there are. Parts have the epoch and
   // the number of the whole entry.
   std::uint32_t part = 0;
