@@ -39,10 +39,10 @@ Status StatusFor(topicdb_raft_code code, std::string text) {
   return StorageFault(std::move(text));
 }
 
-// Returns the status of a call, and frees its text.
-Status Take(topicdb_raft_code code, char* error) {
-  std::string text = error == nullptr ? std::string() : error;
-  topicdb_raft_free(error);
+// Returns the status of a call, and frees its text. `error` is where the call has put it.
+Status Take(topicdb_raft_code code, char** error) {
+  std::string text = *error == nullptr ? std::string() : *error;
+  topicdb_raft_free(*error);
   return StatusFor(code, std::move(text));
 }
 
@@ -160,7 +160,8 @@ Result<std::unique_ptr<RaftSite>> RaftSite::Open(const RaftSiteOptions& options)
                                    &Callbacks::Answer};
   char* error = nullptr;
   const topicdb_raft_code code = topicdb_raft_open(&raw, &client, &site->site_, &error);
-  TOPICDB_RETURN_IF_ERROR(Take(code, error).WithContext("opening the log in " + options.directory));
+  TOPICDB_RETURN_IF_ERROR(
+      Take(code, &error).WithContext("opening the log in " + options.directory));
   return site;
 }
 
@@ -172,7 +173,7 @@ std::uint16_t RaftSite::port() const { return topicdb_raft_port(site_); }
 
 Status RaftSite::SetPeer(std::uint64_t replica, const std::string& address) {
   char* error = nullptr;
-  return Take(topicdb_raft_set_peer(site_, replica, address.c_str(), &error), error);
+  return Take(topicdb_raft_set_peer(site_, replica, address.c_str(), &error), &error);
 }
 
 Result<std::vector<std::uint64_t>> RaftSite::Groups() const {
@@ -182,7 +183,7 @@ Result<std::vector<std::uint64_t>> RaftSite::Groups() const {
     groups.resize(count);
     char* error = nullptr;
     TOPICDB_RETURN_IF_ERROR(
-        Take(topicdb_raft_groups(site_, groups.data(), groups.size(), &count, &error), error));
+        Take(topicdb_raft_groups(site_, groups.data(), groups.size(), &count, &error), &error));
   } while (count > groups.size());
   return groups;
 }
@@ -200,10 +201,10 @@ Status RaftSite::Join(std::uint64_t group, const std::vector<std::uint64_t>& vot
   if (std::find(groups.begin(), groups.end(), group) != groups.end()) {
     // The first entry of a group says who its members are. Its clients begin behind it.
     joined = Take(
-        topicdb_raft_open_group(site_, group, std::max<std::uint64_t>(applied, 1), &error), error);
+        topicdb_raft_open_group(site_, group, std::max<std::uint64_t>(applied, 1), &error), &error);
   } else {
     joined =
-        Take(topicdb_raft_create_group(site_, group, voters.data(), voters.size(), &error), error);
+        Take(topicdb_raft_create_group(site_, group, voters.data(), voters.size(), &error), &error);
   }
   if (!joined.ok()) Leave(group);
   return joined;
@@ -237,14 +238,14 @@ Result<LogPlace> RaftSite::Propose(std::uint64_t group, const std::vector<std::s
                           std::to_string(patience.count()) +
                           " ms: what was written may be kept or not");
   }
-  TOPICDB_RETURN_IF_ERROR(Take(code, error));
+  TOPICDB_RETURN_IF_ERROR(Take(code, &error));
   return place;
 }
 
 Status RaftSite::Transfer(std::uint64_t group, std::uint64_t to,
                           std::chrono::milliseconds patience) {
   char* error = nullptr;
-  return Take(topicdb_raft_transfer(site_, group, to, Milliseconds(patience), &error), error);
+  return Take(topicdb_raft_transfer(site_, group, to, Milliseconds(patience), &error), &error);
 }
 
 Result<RaftStatus> RaftSite::StatusOf(std::uint64_t group) const {
@@ -252,7 +253,7 @@ Result<RaftStatus> RaftSite::StatusOf(std::uint64_t group) const {
   std::vector<topicdb_raft_member> members(kMembersMax);
   char* error = nullptr;
   TOPICDB_RETURN_IF_ERROR(Take(
-      topicdb_raft_get_status(site_, group, &raw, members.data(), members.size(), &error), error));
+      topicdb_raft_get_status(site_, group, &raw, members.data(), members.size(), &error), &error));
   RaftStatus status;
   status.position = {RoleOf(raw.role), raw.term, raw.leader};
   status.committed = raw.commit;
@@ -275,7 +276,7 @@ Result<std::string> RaftSite::Ask(std::uint64_t replica, std::uint64_t group,
   char* error = nullptr;
   TOPICDB_RETURN_IF_ERROR(Take(
       topicdb_raft_ask(site_, replica, BytesOf(bytes), Milliseconds(patience), &answer, &error),
-      error));
+      &error));
   std::string taken(ViewOf({topicdb_raft_buffer_data(answer), topicdb_raft_buffer_size(answer)}));
   topicdb_raft_buffer_free(answer);
   return taken;
