@@ -309,6 +309,9 @@ void Replica::TakeOver(const LogPlace& began) {
     reign_ = reign;
     for (KeptEntry& entry : to_apply_) reign->Pass(std::move(entry));
     to_apply_.clear();
+    // Loading the shard may write, and the site may be about to install a snapshot, for which it
+    // waits.
+    if (MustGiveUp()) return;
   }
   auto environment = std::make_shared<ShardEnvironment>(*environment_);
   environment->open_log =
