@@ -270,7 +270,6 @@ void MeasureSnapshot(const Options& options) {
       "gap of "
       "acknowledgements %.2f s\n",
       megabytes, took, megabytes / took, gap);
-  cluster.CloseAndCheck();
 }
 
 Options Parse(int count, char** arguments) {
@@ -294,6 +293,7 @@ Options Parse(int count, char** arguments) {
 
 int Run(int count, char** arguments) {
   const Options options = Parse(count, arguments);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   std::printf("%u processors, fdatasync of 64 KiB takes %.2f ms, %d messages in batches of %d\n",
               std::thread::hardware_concurrency(), FsyncMilliseconds(options.directory),
               options.rows, kBatchRows);
