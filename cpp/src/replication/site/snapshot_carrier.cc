@@ -16,6 +16,7 @@ constexpr std::chrono::milliseconds kChunkPatience(10'000);
 // After this long without a request nobody fetches a snapshot any more. Its files may keep space
 // that the shard would have freed.
 constexpr std::chrono::minutes kKeptUnread(5);
+constexpr std::size_t kSourcesMax = 2;
 
 }  // namespace
 
@@ -62,10 +63,15 @@ Result<std::string> SnapshotCarrier::Answer(std::string_view request) const {
   std::shared_ptr<const SnapshotSource> source;
   {
     const MutexLock lock(mutex_);
-    source = source_;
+    for (const auto& one : sources_) {
+      if (one->manifest().applied.index == asked.index) source = one;
+    }
     read_at_ = Clock::now();
   }
-  if (source == nullptr) return NotFound("this replica has no snapshot any more");
+  if (source == nullptr) {
+    return NotFound("this replica has no snapshot up to entry " + std::to_string(asked.index) +
+                    " any more");
+  }
   return source->Read(asked);
 }
 
@@ -77,7 +83,7 @@ void SnapshotCarrier::Stop() {
   }
   if (worker_.joinable()) worker_.join();
   const MutexLock lock(mutex_);
-  source_.reset();
+  sources_.clear();
 }
 
 void SnapshotCarrier::Work() {
@@ -86,12 +92,12 @@ void SnapshotCarrier::Work() {
     {
       const MutexLock lock(mutex_);
       while (!stops_ && !must_make_ && !wanted_.has_value()) {
-        if (source_ == nullptr) {
+        if (sources_.empty()) {
           changed_.Wait(mutex_);
         } else if (Clock::now() < read_at_ + kKeptUnread) {
           changed_.WaitUntil(mutex_, read_at_ + kKeptUnread);
         } else {
-          source_.reset();
+          sources_.clear();
         }
       }
       if (stops_) return;
@@ -110,7 +116,6 @@ void SnapshotCarrier::MakeOne() {
   std::string directory;
   {
     const MutexLock lock(mutex_);
-    source_.reset();  // removes its directory once nobody reads of it
     directory = outgoing + "/" + std::to_string(++made_);
   }
   const Status has_place = MakeDirectory(outgoing);
@@ -121,7 +126,9 @@ void SnapshotCarrier::MakeOne() {
   const std::string bytes = Encode(manifest);
   {
     const MutexLock lock(mutex_);
-    source_ = std::move(*made);
+    sources_.push_back(std::move(*made));
+    // Its destructor removes the directory, once nobody reads of it.
+    if (sources_.size() > kSourcesMax) sources_.pop_front();
     read_at_ = Clock::now();
   }
   site_.NoteSnapshotTaken(group_, index, bytes);

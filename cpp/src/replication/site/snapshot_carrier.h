@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -67,8 +68,9 @@ class SnapshotCarrier {
   std::uint64_t made_ TOPICDB_GUARDED_BY(mutex_) = 0;  // how many snapshots, for their directories
   std::optional<SnapshotManifest> wanted_ TOPICDB_GUARDED_BY(mutex_);   // to be fetched
   std::optional<SnapshotManifest> fetched_ TOPICDB_GUARDED_BY(mutex_);  // here
-  std::shared_ptr<const SnapshotSource> source_ TOPICDB_GUARDED_BY(mutex_);
-  // When somebody last read of the source.
+  // The newest ones, the newest last. Somebody may still fetch the one before.
+  std::deque<std::shared_ptr<const SnapshotSource>> sources_ TOPICDB_GUARDED_BY(mutex_);
+  // When somebody last read of a source.
   mutable std::chrono::steady_clock::time_point read_at_ TOPICDB_GUARDED_BY(mutex_);
   std::thread worker_;  // last
 };
