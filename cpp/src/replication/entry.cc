@@ -1,7 +1,7 @@
 #include "replication/entry.h"
 
 #include "base/bytes/coding.h"
-#include "base/bytes/hash.h"
+#include "replication/hashed_bytes.h"
 #include "store/catalog/family_names.h"
 
 namespace topicdb::replication {
@@ -9,7 +9,6 @@ namespace topicdb::replication {
 namespace {
 
 constexpr std::uint8_t kVersion = 1;
-constexpr std::size_t kHashBytes = 8;
 
 void AppendFamily(std::string* bytes, const SlabFamily& family) {
   bytes->push_back(static_cast<char>(family.part));
@@ -117,18 +116,15 @@ std::string Encode(const Entry& entry) {
     AppendLittle<std::uint32_t>(&bytes, entry.parts);
     bytes += entry.body;
   }
-  AppendLittle<std::uint64_t>(&bytes, Hash64(bytes));
+  AppendHash(&bytes);
   return bytes;
 }
 
 Result<Entry> DecodeEntry(std::string_view bytes) {
   const auto damaged = [] { return Corruption("an entry of the replicated log is damaged"); };
-  if (bytes.size() < kHashBytes) return damaged();
-  const std::string_view content = bytes.substr(0, bytes.size() - kHashBytes);
-  if (Decoder(bytes.substr(content.size())).Little<std::uint64_t>() != Hash64(content)) {
-    return damaged();
-  }
-  Decoder decoder(content);
+  const auto content = WithoutHash(bytes);
+  if (!content.has_value()) return damaged();
+  Decoder decoder(*content);
   const auto version = decoder.Little<std::uint8_t>();
   const auto kind = decoder.Little<std::uint8_t>();
   Entry entry;

@@ -3,31 +3,17 @@
 #include <memory>
 #include <utility>
 
+#include "replication/read_record.h"
+
 namespace topicdb::replication {
-
-namespace {
-
-// Reads a record of the default family into `record`, which stays as it is if there is none.
-template <typename Record>
-Status ReadRecord(const OpenedShard& shard, const std::string& key, const char* what,
-                  Record* record) {
-  std::string value;
-  const rocksdb::Status status = shard.db->Get(rocksdb::ReadOptions(), key, &value);
-  if (status.IsNotFound()) return Status::Ok();
-  TOPICDB_RETURN_IF_ERROR(
-      rocks::FromRocks(status, std::string("reading ") + what + " of " + shard.name));
-  if (meta::Decode(value, record)) return Status::Ok();
-  return Corruption(shard.name + ": its " + what + " is malformed");
-}
-
-}  // namespace
 
 Result<std::unique_ptr<UnloggedRocks>> UnloggedRocks::Make(const OpenedShard& shard) {
   meta::Applied applied;
   meta::CommitState state;
+  TOPICDB_RETURN_IF_ERROR(ReadRecord(shard.db, shard.name, meta::AppliedKey(),
+                                     "place in the replicated log", &applied));
   TOPICDB_RETURN_IF_ERROR(
-      ReadRecord(shard, meta::AppliedKey(), "place in the replicated log", &applied));
-  TOPICDB_RETURN_IF_ERROR(ReadRecord(shard, meta::CommitStateKey(), "commit state", &state));
+      ReadRecord(shard.db, shard.name, meta::CommitStateKey(), "commit state", &state));
   std::unique_ptr<UnloggedRocks> rocks(new UnloggedRocks(shard, applied, state.serial));
   for (const auto& [name, family] : *shard.families) rocks->Add(family->get());
   return rocks;

@@ -4,6 +4,7 @@
 
 #include "base/bytes/coding.h"
 #include "base/bytes/hash.h"
+#include "replication/hashed_bytes.h"
 
 namespace topicdb::replication {
 
@@ -11,21 +12,11 @@ namespace {
 
 constexpr std::uint8_t kManifestVersion = 1;
 constexpr std::uint8_t kChunkRequest = 1;  // other requests between sites have other first bytes
-constexpr std::size_t kHashBytes = 8;
 
 // A name from another machine must not lead anywhere else.
 bool IsFileName(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
-}
-
-void AppendHash(std::string* bytes) { AppendLittle<std::uint64_t>(bytes, Hash64(*bytes)); }
-
-// Sets `content` to what is before the hash. Returns false if the hash is wrong.
-bool TakeHash(std::string_view bytes, std::string_view* content) {
-  if (bytes.size() < kHashBytes) return false;
-  *content = bytes.substr(0, bytes.size() - kHashBytes);
-  return Decoder(bytes.substr(content->size())).Little<std::uint64_t>() == Hash64(*content);
 }
 
 Status LaterVersion(const std::string& what, std::uint8_t version) {
@@ -56,9 +47,9 @@ std::string Encode(const SnapshotManifest& manifest) {
 
 Result<SnapshotManifest> DecodeManifest(std::string_view bytes) {
   const auto damaged = [] { return Corruption("the manifest of a snapshot is damaged"); };
-  std::string_view content;
-  if (!TakeHash(bytes, &content)) return damaged();
-  Decoder decoder(content);
+  const auto content = WithoutHash(bytes);
+  if (!content.has_value()) return damaged();
+  Decoder decoder(*content);
   const auto version = decoder.Little<std::uint8_t>();
   if (version == 0) return damaged();
   if (version > kManifestVersion) return LaterVersion("the manifest of a snapshot", version);
@@ -100,9 +91,9 @@ std::string Encode(const ChunkRequest& request) {
 
 Result<ChunkRequest> DecodeChunkRequest(std::string_view bytes) {
   const auto damaged = [] { return Corruption("a request for a part of a snapshot is damaged"); };
-  std::string_view content;
-  if (!TakeHash(bytes, &content)) return damaged();
-  Decoder decoder(content);
+  const auto content = WithoutHash(bytes);
+  if (!content.has_value()) return damaged();
+  Decoder decoder(*content);
   const auto kind = decoder.Little<std::uint8_t>();
   if (kind == 0) return damaged();
   if (kind > kChunkRequest) return LaterVersion("a request of another site", kind);

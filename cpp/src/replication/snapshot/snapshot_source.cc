@@ -8,6 +8,7 @@
 
 #include "base/file/file.h"
 #include "base/file/files.h"
+#include "replication/read_record.h"
 #include "rocks/rocks_compat.h"
 #include "rocks/rocks_options.h"
 #include "store/slab/family_stock.h"
@@ -15,17 +16,6 @@
 namespace topicdb::replication {
 
 namespace {
-
-// Reads a record of the default family. Leaves `record` as it is if there is none.
-template <typename Record>
-Status ReadRecord(rocksdb::DB* db, const std::string& key, Record* record) {
-  std::string value;
-  const rocksdb::Status status = db->Get(rocksdb::ReadOptions(), key, &value);
-  if (status.IsNotFound()) return Status::Ok();
-  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "reading a snapshot"));
-  return meta::Decode(value, record) ? Status::Ok()
-                                     : Corruption("a record of a snapshot is malformed");
-}
 
 Result<SnapshotFile> DescribeFile(const std::string& directory, const std::string& name) {
   TOPICDB_ASSIGN_OR_RETURN(const auto file, File::OpenForReading(directory + "/" + name));
@@ -72,8 +62,10 @@ Status SnapshotSource::Describe(const rocks::SharedResources& resources, std::ui
         rocks::MakeDbOptions(resources, /*read_only=*/true), directory_, families, &handles, &copy);
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(opened, "opening it"));
     meta::CommitState state;
-    Status read = ReadRecord(copy.get(), meta::AppliedKey(), &manifest_.applied);
-    if (read.ok()) read = ReadRecord(copy.get(), meta::CommitStateKey(), &state);
+    Status read = ReadRecord(copy.get(), "the copy", meta::AppliedKey(),
+                             "place in the replicated log", &manifest_.applied);
+    if (read.ok())
+      read = ReadRecord(copy.get(), "the copy", meta::CommitStateKey(), "commit state", &state);
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
       copy->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
     }

@@ -40,7 +40,8 @@ class ShardLoader {
     const MutexLock lock(shard_->mutex);
     const bool is_replicated = environment_->open_log && !environment_->read_only;
     if (!create && is_replicated) {
-      TOPICDB_ASSIGN_OR_RETURN(create, LacksIdentity());
+      TOPICDB_ASSIGN_OR_RETURN(const bool has_identity, HasRecord(meta::IdentityKey()));
+      create = !has_identity;
     }
     TOPICDB_RETURN_IF_ERROR(create ? WriteIdentity() : CheckIdentity());
     TOPICDB_RETURN_IF_ERROR(LoadCommitState());
@@ -54,13 +55,12 @@ class ShardLoader {
     return Status::Ok();
   }
 
-  Result<bool> LacksIdentity() const {
+  Result<bool> HasRecord(const std::string& key) const {
     std::string value;
-    const rocksdb::Status status =
-        shard_->db->Get(rocksdb::ReadOptions(), meta::IdentityKey(), &value);
-    if (status.IsNotFound()) return true;
+    const rocksdb::Status status = shard_->db->Get(rocksdb::ReadOptions(), key, &value);
+    if (status.IsNotFound()) return false;
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "opening " + directory_));
-    return false;
+    return true;
   }
 
   // A database that is only read has RocksDB's log, whatever log its writer has: it writes nothing.
@@ -79,11 +79,8 @@ class ShardLoader {
 
   // A write that the replicated log does not have would make this replica differ from the others.
   Status CheckNotReplicated() const {
-    std::string value;
-    const rocksdb::Status status =
-        shard_->db->Get(rocksdb::ReadOptions(), meta::AppliedKey(), &value);
-    if (status.IsNotFound()) return Status::Ok();
-    TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "opening " + directory_));
+    TOPICDB_ASSIGN_OR_RETURN(const bool is_replicated, HasRecord(meta::AppliedKey()));
+    if (!is_replicated) return Status::Ok();
     return ReadOnly(shard_->Name() +
                     " is one of several replicas, so only its site may write it: "
                     "read it with mode='r', or write to the database by way of its site");
