@@ -59,6 +59,7 @@ ROOMS = {
         "view",  # what readers see of a shard
         "read",
         "shard/state",  # the state of a shard, and the one way to write it
+        "shard/replay",  # what another process writes to a shard
         "shard/upkeep",  # sealing, and the work that sealing leaves
         "shard/commit",  # appends, transactions, deletes, jobs
         "shard/generation",  # making, merging and dropping slabs

@@ -36,6 +36,7 @@ struct Options {
   int rounds = 5;
   int kills = 20;
   int seconds = 3;  // for each figure of latency
+  int appends = 2'000;
   std::string directory = std::filesystem::temp_directory_path();
 };
 
@@ -272,6 +273,29 @@ void MeasureSnapshot(const Options& options) {
       megabytes, took, megabytes / took, gap);
 }
 
+// Measures how long a follower takes to show what the leader has acknowledged. The time has a
+// question to the follower and its answer in it.
+void MeasureFollower(const Options& options) {
+  const Place place(options.directory);
+  Cluster cluster(place.path(), milliseconds(500));
+  cluster.StartAll();
+  SiteProcess& leader = cluster.Leader();
+  SiteProcess& follower = cluster.site(leader.replica() % 3);
+  std::vector<double> times;
+  for (int i = 0; i < options.appends; ++i) {
+    const std::string said =
+        leader.Ask("append " + std::to_string(i * 10) + " 10").value_or("no answer");
+    if (!said.starts_with("ok ")) Fail(said);
+    const auto began = Clock::now();
+    follower.Tell("await " + said.substr(3));
+    times.push_back(Seconds(Clock::now() - began) * 1e3);
+  }
+  std::sort(times.begin(), times.end());
+  std::printf(
+      "C7 from acknowledgement to what a reader of a follower sees: p50 %.2f ms, p99 %.2f ms\n",
+      times[times.size() / 2], times[times.size() * 99 / 100]);
+}
+
 Options Parse(int count, char** arguments) {
   Options options;
   for (int i = 1; i + 1 < count; i += 2) {
@@ -302,6 +326,7 @@ int Run(int count, char** arguments) {
   for (const int election : {500, 1'000}) MeasureFailover(options, milliseconds(election));
   MeasureRestart(options);
   MeasureSnapshot(options);
+  MeasureFollower(options);
   return testing::UnitTest::GetInstance()->Failed() ? 1 : 0;
 }
 

@@ -80,7 +80,8 @@ PyObject* ClassOf(Code code) {
     case Code::kInterrupted:
       return PyExc_KeyboardInterrupt;
     case Code::kNotLeader:
-    case Code::kUnknownOutcome:  // Python has no replicated shard yet
+    case Code::kUnknownOutcome:
+    case Code::kStale:  // Python has no replicated shard yet
     case Code::kOk:
       break;
   }

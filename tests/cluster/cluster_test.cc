@@ -66,6 +66,39 @@ TEST_F(ClusterTest, TheLeaderIsKilledAgainAndAgain) {
   cluster_.CloseAndCheck();
 }
 
+TEST_F(ClusterTest, EveryReplicaIsReadWhoeverLeads) {
+  for (int round = 0; round < Rounds(4) && !HasFailure(); ++round) {
+    AppendCommits(5);
+    SiteProcess& leader = cluster_.Leader();
+    if (round % 2 == 0) leader.Ask("seal");
+    cluster_.ReadEverywhere();
+    leader.Kill();
+    AppendCommits(3);
+    cluster_.ReadEverywhere();
+    cluster_.StartAll();
+    cluster_.ReadEverywhere();
+  }
+  cluster_.CloseAndCheck();
+}
+
+// What is sealed, and a generation that begins, is whole or not there, whoever leads next.
+TEST_F(ClusterTest, TheLeaderIsKilledWhileItSealsAndRotates) {
+  for (int round = 0; round < Rounds(6) && !HasFailure(); ++round) {
+    AppendCommits(2);
+    cluster_.Append(10'000);
+    SiteProcess& leader = cluster_.Leader();
+    SiteProcess& other = cluster_.site(leader.replica() % 3);
+    leader.Say(round % 2 == 0 ? "seal" : "rotate");
+    leader.Say(round % 2 == 0 ? "rotate" : "seal");
+    for (int i = 0; i < round % 6; ++i) other.AwaitState();  // takes a moment
+    leader.Kill();
+    AppendCommits(2);
+    cluster_.StartAll();
+    cluster_.ReadEverywhere();
+  }
+  cluster_.CloseAndCheck();
+}
+
 TEST_F(ClusterTest, AllAreKilledTogether) {
   for (int round = 0; round < Rounds(3) && !HasFailure(); ++round) {
     AppendCommits(10);
@@ -138,6 +171,7 @@ TEST_F(SnapshotClusterTest, AFollowerThatWasAwayTooLongGetsASnapshot) {
     follower.Kill();
     cluster_.AppendUntilCut(applied);
     cluster_.StartAll();
+    cluster_.ReadEverywhere();
     cluster_.AwaitEqual();
   }
   AppendCommits(3);

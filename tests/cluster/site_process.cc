@@ -102,16 +102,19 @@ std::optional<std::string> SiteProcess::Ask(const std::string& command, millisec
     return std::max(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()),
                     milliseconds(0));
   };
-  const std::string line = command + "\n";
-  if (write(input_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    return std::nullopt;
-  }
-  for (++unanswered_; unanswered_ > 0;) {
+  Say(command);
+  while (unanswered_ > 0) {
     const auto answer = ReadLine(left());
     if (!answer.has_value()) return std::nullopt;
     if (--unanswered_ == 0) return answer;
   }
   return std::nullopt;
+}
+
+// A process that has ended does not answer either.
+void SiteProcess::Say(const std::string& command) {
+  const std::string line = command + "\n";
+  if (write(input_, line.data(), line.size()) == static_cast<ssize_t>(line.size())) ++unanswered_;
 }
 
 void SiteProcess::Tell(const std::string& command) {
@@ -239,12 +242,14 @@ bool Cluster::Append(int count) {
       if (++refused % 3 == 0) std::this_thread::sleep_for(kBetweenQuestions);
       continue;
     }
-    auto& into = said == "ok" ? acknowledged_ : unknown_;
-    EXPECT_TRUE(said == "ok" || said.starts_with("unknown")) << said;
+    const bool is_acknowledged = said.starts_with("ok ");
+    auto& into = is_acknowledged ? acknowledged_ : unknown_;
+    EXPECT_TRUE(is_acknowledged || said.starts_with("unknown")) << said;
+    if (is_acknowledged) serial_ = std::stoull(said.substr(3));
     for (int i = 0; i < count; ++i) into.insert(next_ + i);
     next_ += count;
-    if (said != "ok") ++asks_next_;
-    return said == "ok";
+    if (!is_acknowledged) ++asks_next_;
+    return is_acknowledged;
   }
   ADD_FAILURE() << "no site takes an append";
   return false;
@@ -276,6 +281,29 @@ void Cluster::AwaitEqual() {
   ADD_FAILURE() << "the sites have not applied the same";
 }
 
+void Cluster::Check(const std::map<std::uint64_t, int>& numbers, const SiteProcess& site) const {
+  std::uint64_t lost = 0;
+  for (const std::uint64_t number : acknowledged_) lost += numbers.contains(number) ? 0 : 1;
+  EXPECT_EQ(lost, 0U) << "acknowledged messages of replica " << site.replica();
+  for (const auto& [number, times] : numbers) {
+    EXPECT_EQ(times, 1) << number;
+    EXPECT_TRUE(acknowledged_.contains(number) || unknown_.contains(number)) << number;
+  }
+}
+
+void Cluster::ReadEverywhere() {
+  for (SiteProcess* site : sites()) {
+    if (!site->is_running()) continue;
+    const std::string said =
+        site->Ask("read " + std::to_string(serial_), kPatience).value_or("no answer");
+    ASSERT_TRUE(said.starts_with("ok")) << said;
+    std::istringstream words(said.substr(2));
+    std::map<std::uint64_t, int> numbers;
+    for (std::uint64_t number = 0; words >> number;) ++numbers[number];
+    Check(numbers, *site);
+  }
+}
+
 void Cluster::CloseAndCheck() {
   AwaitEqual();
   for (SiteProcess* site : sites()) {
@@ -288,13 +316,7 @@ void Cluster::CloseAndCheck() {
     const auto numbers = NumbersIn(path);
     if (site == sites().front()) first = numbers;
     EXPECT_EQ(numbers, first) << "replica " << site->replica();
-    std::uint64_t lost = 0;
-    for (const std::uint64_t number : acknowledged_) lost += numbers.contains(number) ? 0 : 1;
-    EXPECT_EQ(lost, 0U) << "acknowledged messages of replica " << site->replica();
-    for (const auto& [number, times] : numbers) {
-      EXPECT_EQ(times, 1) << number;
-      EXPECT_TRUE(acknowledged_.contains(number) || unknown_.contains(number)) << number;
-    }
+    Check(numbers, *site);
     const auto verified = VerifyDatabase(path, VerifyOptions());
     EXPECT_TRUE(verified.ok()) << verified.status().message();
     if (!verified.ok()) continue;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -45,6 +46,8 @@ class SiteProcess {
   // answer in time; then later answers are lost, too, until it is started again.
   std::optional<std::string> Ask(const std::string& command,
                                  std::chrono::milliseconds patience = std::chrono::seconds(60));
+  // Sends a command to a process that is killed before it answers, or soon afterwards.
+  void Say(const std::string& command);
   // Asks, and expects "ok".
   void Tell(const std::string& command);
   // Returns nothing if there is no answer soon, as from a process that is stopped.
@@ -90,6 +93,9 @@ class Cluster {
   void AppendUntilCut(std::uint64_t index);
   // Waits until all sites have applied the same entries, which are all that there are.
   void AwaitEqual();
+  // Reads from every site that runs, and checks that it has all that was acknowledged, at most what
+  // may be stored beside it, and nothing twice.
+  void ReadEverywhere();
   // Closes all sites and checks that each has what it should: all that was acknowledged, at most
   // what may be stored beside it, nothing twice, the same everywhere, and no damage.
   void CloseAndCheck();
@@ -98,10 +104,14 @@ class Cluster {
   std::uint64_t unknown() const { return unknown_.size(); }
 
  private:
+  // Checks what a replica has: numbers, and how often.
+  void Check(const std::map<std::uint64_t, int>& numbers, const SiteProcess& site) const;
+
   const std::chrono::milliseconds election_;
   std::vector<std::unique_ptr<SiteProcess>> sites_;
   std::uint64_t flush_bytes_ = 0;  // 0: the usual
   std::uint64_t next_ = 0;
+  std::uint64_t serial_ = 0;   // of the last commit that was acknowledged
   std::size_t asks_next_ = 0;  // the site that the client asks next
   std::set<std::uint64_t> acknowledged_;
   std::set<std::uint64_t> unknown_;

@@ -4,14 +4,17 @@
 //   peer REPLICA ADDRESS      says where another replica is: "ok"
 //   join VOTER...             opens the replica: "ok"
 //   flush BYTES               says, before it joins, after how many bytes the log may be cut: "ok"
-//   append FIRST COUNT        commits messages whose values are numbers: "ok", "refused" if nothing
-//   was done,
-//                             "unknown", or "failed", with the reason behind it
+//   append FIRST COUNT        commits messages whose values are numbers: "ok" and the serial,
+//                             "refused" if nothing was done, "unknown", or "failed", with the
+//                             reason behind it
+//   await SERIAL              waits until readers see this commit here, whoever leads: "ok"
+//   read SERIAL               as await, followed by the values of all messages
 //   many CALLERS SECONDS      has threads append one message each, over and over: "ok", and the
 //   times of all
 //                             appends in microseconds, sorted: number, median, 99 %, longest
 //   load BATCHES ROWS         appends batches of metrics and seals them: "ok", and microseconds
-//   seal                      seals all blocks: as append
+//   seal                      seals all blocks: as append, without a serial
+//   rotate                    begins new generations: as seal
 //   state                     state, replica that leads, term, first, applied and last entry
 //   close                     closes the replica: "ok"
 //
@@ -67,9 +70,12 @@ class SiteProgram {
     if (command == "join") return Join(&words);
     if (command == "flush") return FlushAfter(&words);
     if (command == "append") return Append(&words);
+    if (command == "await") return Await(&words);
+    if (command == "read") return Read(&words);
     if (command == "many") return Many(&words);
     if (command == "load") return Load(&words);
     if (command == "seal") return Seal();
+    if (command == "rotate") return Rotate();
     if (command == "state") return State();
     if (command == "close") return Close();
     return "failed: no such command";
@@ -107,7 +113,7 @@ class SiteProgram {
     replica_ = std::move(*opened);
     return "ok";
   }
-  Status AppendValues(std::uint64_t first, int count) {
+  Result<Serial> AppendValues(std::uint64_t first, int count) {
     auto led = replica_->Lead(std::chrono::milliseconds(0));
     if (!led.ok()) return led.status();
     std::vector<std::string> topics;
@@ -123,13 +129,40 @@ class SiteProgram {
     ShardCommit commit;
     commit.messages = messages;
     (**led)->Commit(&commit);
-    return commit.status;
+    if (!commit.status.ok()) return commit.status;
+    return commit.serial;
   }
   std::string Append(std::istringstream* words) {
     std::uint64_t first = 0;
     int count = 0;
     *words >> first >> count;
-    return WordFor(AppendValues(first, count));
+    const auto serial = AppendValues(first, count);
+    return serial.ok() ? "ok " + std::to_string(serial->value()) : WordFor(serial.status());
+  }
+  Result<std::unique_ptr<ShardLease>> ReadAt(std::istringstream* words) {
+    std::uint64_t serial = 0;
+    *words >> serial;
+    return replica_->Read(Serial{serial}, std::chrono::seconds(60));
+  }
+  std::string Await(std::istringstream* words) { return WordFor(ReadAt(words).status()); }
+  std::string Read(std::istringstream* words) {
+    const auto lease = ReadAt(words);
+    if (!lease.ok()) return WordFor(lease.status());
+    std::string answer = "ok";
+    const auto view = (**lease)->view();
+    for (const SlabView& slab_view : view->slabs()) {
+      const Slab& slab = *slab_view.slab;
+      SlabSalvage call;
+      call.structure_of = [&](StreamId stream) { return slab.StructureOf(stream); };
+      call.report = [&](const Finding& finding) { answer = "failed: " + finding.what; };
+      call.take = [&](const SalvagedRow& row) {
+        answer.append(" ").append(row.value);
+        return Status::Ok();
+      };
+      const Status read = slab.layout().Salvage(view->Source(slab), call);
+      if (!read.ok()) return WordFor(read);
+    }
+    return answer;
   }
   std::string Many(std::istringstream* words) {
     int callers = 0;
@@ -145,7 +178,7 @@ class SiteProgram {
         for (std::uint64_t i = 0;; ++i) {
           const auto began = std::chrono::steady_clock::now();
           if (began >= end) return;
-          const Status status = AppendValues(1'000'000'000ULL * (caller + 1) + i, 1);
+          const Status status = AppendValues(1'000'000'000ULL * (caller + 1) + i, 1).status();
           const std::chrono::duration<double, std::micro> took =
               std::chrono::steady_clock::now() - began;
           const std::lock_guard lock(mutex);
@@ -185,6 +218,10 @@ class SiteProgram {
   std::string Seal() {
     auto led = replica_->Lead(std::chrono::milliseconds(0));
     return WordFor(led.ok() ? (**led)->SealAll() : led.status());
+  }
+  std::string Rotate() {
+    auto led = replica_->Lead(std::chrono::milliseconds(0));
+    return WordFor(led.ok() ? (**led)->Rotate(std::nullopt, std::nullopt) : led.status());
   }
   std::string State() {
     const auto status = site_->StatusOf(kGroup);

@@ -32,6 +32,7 @@ enum class Code {
   kMissingShard = 16,    // the database was opened without a shard that this needs
   kNotLeader = 17,       // another replica of the shard leads, or none: nothing was done
   kUnknownOutcome = 18,  // the leader of a shard was lost: what was asked may be done, now or later
+  kStale = 19,           // a replica has not come to the commit that a read asked for
 };
 
 // Success, or an error. Cheap to move. The message of an error says which path, topic or option it
@@ -79,6 +80,7 @@ Status ExistsFault(std::string message);
 Status MissingShardFault(std::string message);
 Status NotLeader(std::string message);
 Status UnknownOutcome(std::string message);
+Status Stale(std::string message);
 
 // A T, or the Status that says why there is none.
 template <typename T>

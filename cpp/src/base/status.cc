@@ -24,5 +24,6 @@ Status ExistsFault(std::string message) { return {Code::kExists, std::move(messa
 Status MissingShardFault(std::string message) { return {Code::kMissingShard, std::move(message)}; }
 Status NotLeader(std::string message) { return {Code::kNotLeader, std::move(message)}; }
 Status UnknownOutcome(std::string message) { return {Code::kUnknownOutcome, std::move(message)}; }
+Status Stale(std::string message) { return {Code::kStale, std::move(message)}; }
 
 }  // namespace topicdb

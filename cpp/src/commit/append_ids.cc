@@ -84,6 +84,19 @@ void AppendIds::Add(const std::string& id, const KnownAppend& known) {
   }
 }
 
+void AppendIds::TakeAll(AppendIds* other) {
+  Known known;
+  std::deque<const Known::value_type*> by_serial;
+  {
+    const MutexLock lock(other->mutex_);
+    known.swap(other->known_);
+    by_serial.swap(other->by_serial_);
+  }
+  const MutexLock lock(mutex_);
+  known_.swap(known);
+  by_serial_.swap(by_serial);
+}
+
 std::size_t AppendIds::size() const {
   const MutexLock lock(mutex_);
   return by_serial_.size();

@@ -64,6 +64,8 @@ class AppendIds {
   // Adds an id, and forgets the oldest one if there are too many.
   // REQUIRES: its serial is greater than all others
   void Add(const std::string& id, const KnownAppend& known) TOPICDB_EXCLUDES(mutex_);
+  // Knows what `other` knows, and nothing else. Empties `other`.
+  void TakeAll(AppendIds* other) TOPICDB_EXCLUDES(mutex_);
   // Returns how many ids are known.
   std::size_t size() const TOPICDB_EXCLUDES(mutex_);
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <rocksdb/write_batch.h>
@@ -68,6 +69,9 @@ class Layout {
   virtual std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
                                                 const ExpectedWrites& expected,
                                                 rocksdb::WriteBatch* batch) const = 0;
+  // Returns whether a write to the family SlabFamilies::main removes messages that readers have
+  // seen, as far as its key tells: a put, or with `deletes` a delete.
+  virtual bool RemovesMessages(std::string_view key, bool deletes) const = 0;
   // Returns a remover that adds removals to `batch`, which must outlive it.
   virtual std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                                   rocksdb::WriteBatch* batch) const = 0;

@@ -44,6 +44,9 @@ struct LayoutState {
   // Returns a number that no block of the slab has had.
   BlockId NewBlockId() { return BlockId{next_block.fetch_add(1)}; }
 
+  // Forgets the fresh blocks, until somebody counts them anew.
+  void ForgetFresh() { fresh_blocks = fresh_bytes = 0; }
+
   std::atomic<std::uint64_t> next_block{1};  // the number of the next block
   std::atomic<std::uint64_t> fresh_blocks{0};
   std::atomic<std::uint64_t> fresh_bytes{0};

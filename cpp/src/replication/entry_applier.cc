@@ -55,10 +55,14 @@ Status EntryApplier::ApplyBatch(const Entry& entry, const meta::Applied& after) 
   const bool has_same_ids = std::all_of(handles.begin(), handles.end(), [](const auto& named) {
     return named.first == named.second->GetID();
   });
-  if (has_same_ids) return rocks_.Write(&batch, after, content.serial);
-  rocksdb::WriteBatch own;
-  TOPICDB_RETURN_IF_ERROR(CopyBatch(batch, [&](std::uint32_t id) { return handles.at(id); }, &own));
-  return rocks_.Write(&own, after, content.serial);
+  if (!has_same_ids) {
+    rocksdb::WriteBatch own;
+    TOPICDB_RETURN_IF_ERROR(
+        CopyBatch(batch, [&](std::uint32_t id) { return handles.at(id); }, &own));
+    batch = std::move(own);
+  }
+  TOPICDB_RETURN_IF_ERROR(rocks_.Write(&batch, after, content.serial));
+  return entry.kind == EntryKind::kBatch && written_ ? written_(batch) : Status::Ok();
 }
 
 Status EntryApplier::ApplyDrop(const Entry& entry, const meta::Applied& after) {
@@ -78,7 +82,7 @@ Status EntryApplier::ApplyDrop(const Entry& entry, const meta::Applied& after) {
   for (rocksdb::ColumnFamilyHandle* handle : handles) {
     const std::string name = handle->GetName();
     rocks_.Remove(handle);
-    shard_.families->erase(name);
+    shard_.families->Remove(name);
   }
   return Status::Ok();
 }
@@ -90,7 +94,7 @@ Result<rocksdb::ColumnFamilyHandle*> EntryApplier::FindOrMake(const SlabFamily& 
   const rocksdb::Status status = shard_.db->CreateColumnFamily(
       rocks::FamilyOptions(shard_.resources, FamilyUseOf(name)), name, &handle);
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "making the column family " + name));
-  (*shard_.families)[name] = std::make_unique<FamilyHandle>(shard_.db, handle);
+  shard_.families->Add({{name, std::make_shared<FamilyHandle>(shard_.db, handle)}});
   rocks_.Add(handle);
   return handle;
 }

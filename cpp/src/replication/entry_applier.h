@@ -1,7 +1,9 @@
 // Does in a replica what the entries of the replicated log say.
 #pragma once
 
+#include <functional>
 #include <string_view>
+#include <utility>
 
 #include "replication/entry.h"
 #include "replication/replicated_log.h"
@@ -21,14 +23,18 @@ namespace topicdb::replication {
 // The opening of a shard makes one, and uses it from one thread.
 class EntryApplier {
  public:
+  // Takes a batch that readers may see from now on, after it was written.
+  using Written = std::function<Status(const rocksdb::WriteBatch&)>;
+
   // `shard` and `rocks` must outlive it. Adds the families that it makes to shard.families, and
-  // removes those that it drops.
-  EntryApplier(const OpenedShard& shard, UnloggedRocks* rocks) : shard_(shard), rocks_(*rocks) {}
+  // removes those that it drops. `written` may be empty.
+  EntryApplier(const OpenedShard& shard, UnloggedRocks* rocks, Written written = {})
+      : shard_(shard), rocks_(*rocks), written_(std::move(written)) {}
 
   // Applies the entry at `place`, unless it has been applied before. Entries must come in their
   // order; applied ones may come again, also in another object. Returns kCorruption for a damaged
-  // entry, kSchema for one of a later version, and kStorage. After an error, the entries from this
-  // one on must be applied again.
+  // entry, kSchema for one of a later version, kStorage, and what `written` returns. After an
+  // error, the entries from this one on must be applied again, to a shard that was opened again.
   Status Apply(const LogPlace& place, std::string_view bytes);
 
  private:
@@ -40,6 +46,7 @@ class EntryApplier {
 
   const OpenedShard& shard_;
   UnloggedRocks& rocks_;
+  const Written written_;
 };
 
 }  // namespace topicdb::replication

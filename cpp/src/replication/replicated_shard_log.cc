@@ -38,11 +38,11 @@ Status ReplicatedShardLog::ProposeAndWrite(Entry* entry, std::optional<Serial> s
   entry->epoch = before.epoch;
   entry->number = before.number + 1;
   bytes_ += entry->body.size();
-  auto place = log_.Propose(*entry);
+  auto place = log_->Propose(*entry);
   TOPICDB_RETURN_IF_ERROR(place.status().WithContext("writing " + rocks_->name()));
   TOPICDB_RETURN_IF_ERROR(
       rocks_->Write(batch, {place->index, place->term, entry->epoch, entry->number}, serial));
-  log_.NoteApplied(*place);
+  log_->NoteApplied(*place);
   return Status::Ok();
 }
 

@@ -17,24 +17,25 @@ namespace topicdb::replication {
 
 // Makes an entry of the replicated log of each batch, and writes the batch to the RocksDB of this
 // replica once the log has the entry. So every batch is durable when Write returns, whatever
-// durability was asked for. The shard owns it while this replica leads. Thread-safe: threads write
-// one after the other.
+// durability was asked for. The shard owns it in a term in which this replica leads, together with
+// those who are still writing to it. Thread-safe: threads write one after the other.
 //
 // Write and PrepareDrop return kNotLeader or kUnknownOutcome once another replica may lead.
 class ReplicatedShardLog : public rocks::ShardLog {
  public:
-  // `log` must outlive it.
   // REQUIRES: the last entry that `rocks` has applied is the one with which this replica began to
   // lead, or one that it has made since
-  ReplicatedShardLog(ReplicatedLog* log, std::unique_ptr<UnloggedRocks> rocks)
-      : log_(*log), rocks_(std::move(rocks)) {}
+  ReplicatedShardLog(std::shared_ptr<ReplicatedLog> log, std::shared_ptr<UnloggedRocks> rocks)
+      : log_(std::move(log)), rocks_(std::move(rocks)) {}
 
   Status Write(const rocks::ShardEntry& entry, rocksdb::WriteBatch* batch) override
       TOPICDB_EXCLUDES(mutex_);
   Status Sync() override { return Status::Ok(); }
   Status CheckInPlace() const override;
-  Status MayWrite() const override { return log_.MayWrite(); }
+  Status MayWrite() const override { return log_->MayWrite(); }
   std::uint64_t bytes() const override { return bytes_; }
+  // Nobody reads a commit before a majority has it.
+  bool reserves_serials() const override { return false; }
   // The next entry has the other replicas make the families.
   void AddFamilies(const rocks::FamilyHandles& families) override TOPICDB_EXCLUDES(mutex_);
   // Also makes an entry that drops the families in the other replicas.
@@ -42,7 +43,9 @@ class ReplicatedShardLog : public rocks::ShardLog {
   // Returns all families: the note of the last entry must not be in files without what it did.
   rocks::FamilyHandles FlushedWith(rocks::FamilyHandles families) const override;
 
-  meta::Applied applied() const { return rocks_->applied(); }
+  // Returns when no write is under way.
+  // REQUIRES (AwaitWrites): the replicated log takes no more entries
+  void AwaitWrites() TOPICDB_EXCLUDES(mutex_) { const MutexLock lock(mutex_); }
 
  private:
   // Adds the families to the entry that no entry has named yet.
@@ -51,8 +54,8 @@ class ReplicatedShardLog : public rocks::ShardLog {
   Status ProposeAndWrite(Entry* entry, std::optional<Serial> serial, rocksdb::WriteBatch* batch)
       TOPICDB_REQUIRES(mutex_);
 
-  ReplicatedLog& log_;
-  const std::unique_ptr<UnloggedRocks> rocks_;
+  const std::shared_ptr<ReplicatedLog> log_;
+  const std::shared_ptr<UnloggedRocks> rocks_;
   std::atomic<std::uint64_t> bytes_{0};
   Mutex mutex_;
   // A slab needs all its families, also those that no batch names for long.

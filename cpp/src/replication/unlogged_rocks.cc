@@ -15,7 +15,7 @@ Result<std::unique_ptr<UnloggedRocks>> UnloggedRocks::Make(const OpenedShard& sh
   TOPICDB_RETURN_IF_ERROR(
       ReadRecord(shard.db, shard.name, meta::CommitStateKey(), "commit state", &state));
   std::unique_ptr<UnloggedRocks> rocks(new UnloggedRocks(shard, applied, state.serial));
-  for (const auto& [name, family] : *shard.families) rocks->Add(family->get());
+  for (const auto& [name, family] : shard.families->all()) rocks->Add(family->get());
   return rocks;
 }
 

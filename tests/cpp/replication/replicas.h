@@ -59,6 +59,8 @@ class EntryFile : public ReplicatedLog {
     entries_.assign(other.entries_.begin(), other.entries_.begin() + count);
     term_ = other.term_ + 1;
   }
+  // Begins the next term, in which another replica leads.
+  void BeginTerm() { ++term_; }
   // Returns the last entry that the leader said to have applied.
   LogPlace applied() const { return applied_; }
 
@@ -88,6 +90,11 @@ class EntryFile : public ReplicatedLog {
   LogPlace applied_;
 };
 
+// Returns a log that somebody else owns, and which outlives its user.
+inline std::shared_ptr<ReplicatedLog> Unowned(ReplicatedLog* log) {
+  return {std::shared_ptr<void>(), log};
+}
+
 // Returns what a replica does when it opens a shard, to lead: it begins a reign, and applies what
 // the log has and the RocksDB lacks. `log` must outlive the shard.
 inline OpenShardLog LeadWith(EntryFile* log) {
@@ -103,7 +110,7 @@ inline OpenShardLog LeadWith(EntryFile* log) {
       if (whole.has_value()) TOPICDB_RETURN_IF_ERROR(applier.Apply(entry.place, *whole));
     }
     return std::unique_ptr<rocks::ShardLog>(
-        std::make_unique<ReplicatedShardLog>(log, std::move(rocks)));
+        std::make_unique<ReplicatedShardLog>(Unowned(log), std::move(rocks)));
   };
 }
 
@@ -132,7 +139,7 @@ struct Progress {
   std::string commit_state;  // the record
 };
 
-// A RocksDB that applies entries, as a Follower does, and shows what it has.
+// A RocksDB that applies entries, as a ReplicatedShard does, and shows what it has.
 class Copy {
  public:
   // Opens the RocksDB in a directory, or makes one.
@@ -150,11 +157,11 @@ class Copy {
     const auto opened = rocks::Open(options, directory, families, &handles, &db_);
     EXPECT_TRUE(opened.ok()) << opened.ToString();
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
-      auto owned = std::make_unique<FamilyHandle>(db_.get(), handle);
+      auto owned = std::make_shared<FamilyHandle>(db_.get(), handle);
       if (handle->GetName() == rocksdb::kDefaultColumnFamilyName) {
         default_family_ = std::move(owned);
       } else {
-        families_[handle->GetName()] = std::move(owned);
+        families_.Add({{handle->GetName(), std::move(owned)}});
       }
     }
     shard_ = std::make_unique<OpenedShard>(
@@ -162,7 +169,7 @@ class Copy {
     rocks_ = UnloggedRocks::Make(*shard_).value();
   }
   ~Copy() {
-    families_.clear();
+    families_.Clear();
     default_family_.reset();
     EXPECT_TRUE(db_->Close().ok());
   }
@@ -174,7 +181,7 @@ class Copy {
   void ShiftFamilyNumbers() {
     rocksdb::ColumnFamilyHandle* handle = nullptr;
     EXPECT_TRUE(db_->CreateColumnFamily(rocksdb::ColumnFamilyOptions(), "shift", &handle).ok());
-    families_["shift"] = std::make_unique<FamilyHandle>(db_.get(), handle);
+    families_.Add({{"shift", std::make_shared<FamilyHandle>(db_.get(), handle)}});
   }
   Status Apply(const LogPlace& place, const std::string& bytes) {
     const auto whole = parts_.Add(bytes);
@@ -183,8 +190,8 @@ class Copy {
     if (!whole->has_value()) return Status::Ok();
     return EntryApplier(*shard_, rocks_.get()).Apply(place, **whole);
   }
-  // Hands out what writes to the RocksDB. No entry may be applied afterwards.
-  std::unique_ptr<UnloggedRocks> TakeRocks() { return std::move(rocks_); }
+  // Returns what writes to the RocksDB.
+  std::shared_ptr<UnloggedRocks> rocks() const { return rocks_; }
   // Applies the entries of the log from this index on.
   void ApplyFrom(const EntryFile& log, std::uint64_t index = 1) {
     for (const EntryFile::Stored& entry : log.entries()) {
@@ -212,15 +219,15 @@ class Copy {
   Digests digests() const { return DigestsOf(db_.get(), rocks_->Families()); }
   rocks::FamilyHandles families() const { return rocks_->Families(); }
   rocksdb::DB* db() const { return db_.get(); }
-  bool Has(const std::string& family) const { return families_.contains(family); }
+  bool Has(const std::string& family) const { return families_.all().contains(family); }
 
  private:
   rocks::SharedResources resources_ = rocks::MakeSharedResources(1 << 20, 8 << 20);
   std::unique_ptr<rocksdb::DB> db_;
-  std::unique_ptr<FamilyHandle> default_family_;
-  FamiliesByName families_;
+  std::shared_ptr<FamilyHandle> default_family_;
+  ShardFamilies families_;
   std::unique_ptr<OpenedShard> shard_;
-  std::unique_ptr<UnloggedRocks> rocks_;
+  std::shared_ptr<UnloggedRocks> rocks_;
   PartJoiner parts_;
 };
 

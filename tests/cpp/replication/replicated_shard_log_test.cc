@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "in_child.h"
-#include "replication/follower.h"
 #include "replication/replicas.h"
+#include "replication/replicated_shard.h"
 #include "store/database/database_parts.h"
 #include "test_directory.h"
 #include "topicdb/database.h"
@@ -140,7 +140,7 @@ TEST_P(ReplicatedShardLogTest, TheFirstLeaderMakesTheShard) {
   EntryFile log;
   // What a replica has before anybody leads.
   auto environment = DatabaseParts::MakeEnvironment(path_, options_);
-  ASSERT_TRUE(Follower::Open(environment, 0).value()->Close().ok());
+  ASSERT_TRUE(ReplicatedShard::Open(environment, 0).value()->Close().ok());
   const auto database = Lead(&log);
   DoEverything(database.get());
   Copy replica(directory_ / "replica");
@@ -152,7 +152,7 @@ TEST_P(ReplicatedShardLogTest, TheFirstLeaderMakesTheShard) {
 TEST_P(ReplicatedShardLogTest, AReplicaHasAllFamiliesAfterTheirRecordIsThere) {
   std::filesystem::remove_all(path_ + "/shards/0000");
   auto environment = DatabaseParts::MakeEnvironment(path_, options_);
-  ASSERT_TRUE(Follower::Open(environment, 0).value()->Close().ok());
+  ASSERT_TRUE(ReplicatedShard::Open(environment, 0).value()->Close().ok());
   EntryFile log;
   const auto database = Lead(&log);
   Append(database.get(), 0, "kept");
@@ -171,7 +171,7 @@ TEST_P(ReplicatedShardLogTest, AShardThatIsHalfMadeIsMadeByTheNextLeader) {
   std::filesystem::remove_all(path_ + "/shards/0000");
   EntryFile whole;
   auto environment = DatabaseParts::MakeEnvironment(path_, options_);
-  ASSERT_TRUE(Follower::Open(environment, 0).value()->Close().ok());
+  ASSERT_TRUE(ReplicatedShard::Open(environment, 0).value()->Close().ok());
   std::filesystem::copy(path_ + "/shards/0000", directory_ / "empty");
   Lead(&whole);
   ASSERT_GT(whole.entries().size(), 2U);
@@ -277,7 +277,7 @@ TEST_P(ReplicatedShardLogTest, AllFamiliesAreFlushedTogether) {
   EntryFile log;
   Copy replica(NewReplica("replica"));
   const auto all = replica.families();
-  const ReplicatedShardLog leading(&log, replica.TakeRocks());
+  const ReplicatedShardLog leading(Unowned(&log), replica.rocks());
   EXPECT_EQ(leading.FlushedWith({all.back()}), all);
 }
 

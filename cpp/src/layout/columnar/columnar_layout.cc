@@ -76,6 +76,11 @@ Status ColumnarLayout::RemoveUnplaced(const RocksSource& source) const {
   return columnar::RemoveUnplaced(source);
 }
 
+// Sealing deletes records of blocks whose messages are in other blocks then.
+bool ColumnarLayout::RemovesMessages(std::string_view key, bool deletes) const {
+  return !deletes && key.starts_with(KindPrefix(RecordKind::kDeletedRows));
+}
+
 std::unique_ptr<SlabRemover> ColumnarLayout::NewRemover(const RocksSource& source,
                                                         rocksdb::WriteBatch* batch) const {
   return std::make_unique<ColumnarRemover>(source, batch);

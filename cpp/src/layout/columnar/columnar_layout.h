@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "layout/layout.h"
@@ -21,6 +22,7 @@ class ColumnarLayout : public Layout, public MessageLog {
   std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
                                         const ExpectedWrites& expected,
                                         rocksdb::WriteBatch* batch) const override;
+  bool RemovesMessages(std::string_view key, bool deletes) const override;
   std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                           rocksdb::WriteBatch* batch) const override;
   Status InstallStaged(const SlabFamilies& families, LayoutState* state, const StagedBlock& block,

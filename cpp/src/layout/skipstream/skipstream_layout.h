@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "layout/layout.h"
 
@@ -24,6 +25,7 @@ class SkipstreamLayout : public Layout {
   std::unique_ptr<SlabWriter> NewWriter(const SlabFamilies& families, LayoutState* state,
                                         const ExpectedWrites& expected,
                                         rocksdb::WriteBatch* batch) const override;
+  bool RemovesMessages(std::string_view, bool deletes) const override { return deletes; }
   std::unique_ptr<SlabRemover> NewRemover(const RocksSource& source,
                                           rocksdb::WriteBatch* batch) const override;
   Result<std::optional<StoredMessage>> Get(const RocksSource& source, const PlacedMessage& place,

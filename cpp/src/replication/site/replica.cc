@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "replication/replicated_shard_log.h"
-
 namespace topicdb::replication {
 
 namespace {
@@ -13,19 +11,9 @@ constexpr std::chrono::milliseconds kHandOverPatience(2'000);
 // How long it waits before it proposes again what was not answered.
 constexpr std::chrono::milliseconds kProposeAgainAfter(100);
 
-// Returns OK if a RocksDB that was opened again has all that was applied to it: the entry at index
-// `applied`. RocksDB closes without an error if it fails to move something to files. The log has it
-// still, but hands it out only when the site is opened.
-Status CheckHas(const std::string& name, std::uint64_t found, std::uint64_t applied) {
-  if (found >= applied) return Status::Ok();
-  return StorageFault(name + " has only the entries up to " + std::to_string(found) + " of " +
-                      std::to_string(applied) +
-                      " on disk, since moving them to files has failed: start the site again");
-}
-
 }  // namespace
 
-LedShard::~LedShard() {
+ShardLease::~ShardLease() {
   shard_.reset();
   replica_->GiveBack();
 }
@@ -35,8 +23,13 @@ Result<std::unique_ptr<Replica>> Replica::Open(RaftSite* site,
                                                std::uint32_t index, ReplicaOptions options) {
   std::unique_ptr<Replica> replica(
       new Replica(site, std::move(environment), index, std::move(options)));
-  TOPICDB_ASSIGN_OR_RETURN(replica->follower_, Follower::Open(replica->environment_, index));
-  const std::uint64_t applied = replica->follower_->applied().index;
+  TOPICDB_ASSIGN_OR_RETURN(replica->replicated_,
+                           ReplicatedShard::Open(replica->environment_, index));
+  const std::uint64_t applied = replica->replicated_->applied().index;
+  {
+    const MutexLock lock(replica->mutex_);
+    replica->shard_ = replica->replicated_->shard();
+  }
   TOPICDB_RETURN_IF_ERROR(
       site->Join(replica->options_.group, replica->options_.voters, applied, replica.get())
           .WithContext(replica->name_));
@@ -56,14 +49,14 @@ Replica::Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environ
       carrier_(site, options_.group, ShardDirectory(environment_->directory, index),
                [this](const std::string& directory) { return MakeSource(directory); }) {}
 
-Result<std::unique_ptr<LedShard>> Replica::Lead(std::chrono::milliseconds patience) {
+Result<std::unique_ptr<ShardLease>> Replica::Lead(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   const MutexLock lock(mutex_);
   for (;;) {
     if (!failure_.ok()) return failure_;
     if (state_ == ReplicaState::kLeading && !MustGiveUp()) {
-      ++led_;
-      return std::make_unique<LedShard>(this, shard_);
+      ++leases_;
+      return std::make_unique<ShardLease>(this, shard_);
     }
     const bool another_leads = position_.leader != 0 && position_.leader != site_.replica();
     if (another_leads) {
@@ -76,6 +69,29 @@ Result<std::unique_ptr<LedShard>> Replica::Lead(std::chrono::milliseconds patien
                        " ms: a majority of the replicas must be up");
     }
     changed_.WaitUntil(mutex_, deadline);
+  }
+}
+
+Result<std::unique_ptr<ShardLease>> Replica::Read(Serial at_least,
+                                                  std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  CommitSignal& commits = *environment_->commits;
+  for (;;) {
+    const std::uint64_t seen = commits.count();
+    {
+      const MutexLock lock(mutex_);
+      if (!failure_.ok()) return failure_;
+      if (shard_ != nullptr && shard_->view()->serial() >= at_least) {
+        ++leases_;
+        return std::make_unique<ShardLease>(this, shard_);
+      }
+    }
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return Stale(name_ + ": this replica has not come to commit " +
+                   std::to_string(at_least.value()) + " within " +
+                   std::to_string(patience.count()) + " ms: read from another one");
+    }
+    commits.WaitUntil(seen, deadline);
   }
 }
 
@@ -170,20 +186,13 @@ Replica::Step Replica::AwaitStep() {
 }
 
 void Replica::FlushAll() {
-  std::shared_ptr<Shard> shard;
-  std::uint64_t index = 0;
   {
     const MutexLock lock(mutex_);
     unflushed_bytes_ = 0;
     flushed_at_ = std::chrono::steady_clock::now();
-    if (reign_ != nullptr) {
-      if (shard_ == nullptr) return;  // it could not be opened
-      shard = shard_;
-      index = reign_->applied();
-    }
   }
-  if (shard == nullptr) index = follower_->applied().index;
-  const Status flushed = shard == nullptr ? follower_->Flush() : shard->FlushMemory();
+  const std::uint64_t index = replicated_->applied().index;
+  const Status flushed = replicated_->shard()->FlushMemory();
   if (!flushed.ok()) return Fail(flushed);
   site_.NoteFlushed(options_.group, index);
 }
@@ -208,28 +217,32 @@ Status Replica::InstallSnapshot() {
 }
 
 void Replica::InstallFetched() {
-  Status status = follower_->Close();
-  follower_.reset();
-  std::uint64_t index = 0;
-  if (status.ok()) {
-    const auto installed = carrier_.Install();
-    status = installed.status();
-    if (installed.ok()) index = installed->applied.index;
-  }
-  if (status.ok()) {
-    auto opened = Follower::Open(environment_, index_);
-    status = opened.status();
-    if (opened.ok()) follower_ = std::move(*opened);
-  }
-  if (status.ok() && follower_->applied().index != index) {
-    status = Corruption("the snapshot is not that of entry " + std::to_string(index));
-  }
-  if (!status.ok()) Fail(status);
+  const Result<std::uint64_t> index = Exchange();
+  if (!index.ok()) Fail(index.status());
   const MutexLock lock(mutex_);
-  while (!to_apply_.empty() && to_apply_.front().place.index <= index) to_apply_.pop_front();
+  if (index.ok()) {
+    while (!to_apply_.empty() && to_apply_.front().place.index <= *index) to_apply_.pop_front();
+    shard_ = replicated_->shard();
+  }
   installs_ = false;
-  installed_ = std::move(status);
+  installed_ = index.status();
   changed_.NotifyAll();
+  environment_->commits->Notify();
+}
+
+Result<std::uint64_t> Replica::Exchange() {
+  {
+    const MutexLock lock(mutex_);
+    shard_.reset();  // so nobody gets a lease
+    while (leases_ != 0) changed_.Wait(mutex_);
+  }
+  TOPICDB_RETURN_IF_ERROR(replicated_->Close());
+  replicated_.reset();
+  TOPICDB_ASSIGN_OR_RETURN(const SnapshotManifest manifest, carrier_.Install());
+  TOPICDB_ASSIGN_OR_RETURN(replicated_, ReplicatedShard::Open(environment_, index_));
+  const std::uint64_t index = manifest.applied.index;
+  if (replicated_->applied().index == index) return index;
+  return Corruption("the snapshot is not that of entry " + std::to_string(index));
 }
 
 Result<std::unique_ptr<SnapshotSource>> Replica::MakeSource(const std::string& directory) {
@@ -245,12 +258,12 @@ void Replica::ApplyNext() {
     entry = std::move(to_apply_.front());
     to_apply_.pop_front();
   }
-  const std::uint64_t before = follower_->applied().index;
+  const std::uint64_t before = replicated_->applied().index;
   bool leads = false;
   if (!entry.bytes.empty() && entry.place.index > before) {
-    const Status applied = follower_->Apply(entry.place, std::move(entry.bytes));
+    const Status applied = replicated_->Apply(entry.place, std::move(entry.bytes));
     if (!applied.ok()) return Fail(applied);
-    const meta::Applied after = follower_->applied();
+    const meta::Applied after = replicated_->applied();
     // The entry with which the present term of this replica begins.
     const MutexLock lock(mutex_);
     leads = after.index == entry.place.index && after.number == 0 &&
@@ -295,9 +308,6 @@ void Replica::BeginReigns() {
 }
 
 void Replica::TakeOver(const LogPlace& began) {
-  if (const Status closed = follower_->Close(); !closed.ok()) return Fail(closed);
-  follower_.reset();
-  site_.NoteFlushed(options_.group, began.index);
   const auto reign =
       std::make_shared<Reign>(&site_, options_.group, began, options_.commit_patience, [this] {
         const MutexLock lock(mutex_);
@@ -309,58 +319,34 @@ void Replica::TakeOver(const LogPlace& began) {
     reign_ = reign;
     for (KeptEntry& entry : to_apply_) reign->Pass(std::move(entry));
     to_apply_.clear();
-    // Loading the shard may write, and the site may be about to install a snapshot, for which it
-    // waits.
+    // Lead may write, and the site may be about to install a snapshot, for which it waits.
     if (MustGiveUp()) return;
   }
-  auto environment = std::make_shared<ShardEnvironment>(*environment_);
-  environment->open_log =
-      [reign](const OpenedShard& opened) -> Result<std::unique_ptr<rocks::ShardLog>> {
-    TOPICDB_ASSIGN_OR_RETURN(std::unique_ptr<UnloggedRocks> rocks, UnloggedRocks::Make(opened));
-    TOPICDB_RETURN_IF_ERROR(CheckHas(opened.name, rocks->applied().index, reign->applied()));
-    return std::unique_ptr<rocks::ShardLog>(
-        std::make_unique<ReplicatedShardLog>(reign.get(), std::move(rocks)));
-  };
-  auto shard = Shard::Open(std::move(environment), index_, /*create=*/false);
-  if (!shard.ok()) {
-    const Code code = shard.status().code();
-    if (code != Code::kNotLeader && code != Code::kUnknownOutcome) return Fail(shard.status());
-    reign->End(shard.status());
+  if (const Status led = replicated_->Lead(reign); !led.ok()) {
+    const Code code = led.code();
+    if (code != Code::kNotLeader && code != Code::kUnknownOutcome) return Fail(led);
+    reign->End(led);
     return;  // Work gives up
   }
   const MutexLock lock(mutex_);
-  shard_ = std::move(*shard);
   state_ = ReplicaState::kLeading;
   changed_.NotifyAll();
 }
 
 void Replica::GiveUp() {
-  std::shared_ptr<Shard> shard;
   {
     const MutexLock lock(mutex_);
     state_ = ReplicaState::kGivingUp;
     reign_->End(NotLeader("this replica leads no more"));
-    while (led_ != 0) changed_.Wait(mutex_);
-    shard = std::move(shard_);
   }
-  // It cannot write any more, so this only closes RocksDB.
-  if (shard != nullptr) shard->Close().IgnoreError();
-  shard.reset();
-  if (const Status follows = Follow(); !follows.ok()) Fail(follows);
-}
-
-Status Replica::Follow() {
-  TOPICDB_ASSIGN_OR_RETURN(follower_, Follower::Open(environment_, index_));
-  const std::uint64_t applied = follower_->applied().index;
+  if (const Status follows = replicated_->Follow(); !follows.ok()) return Fail(follows);
+  const std::uint64_t applied = replicated_->applied().index;
   const MutexLock lock(mutex_);
-  TOPICDB_RETURN_IF_ERROR(CheckHas(name_, applied, reign_->applied()));
-  site_.NoteFlushed(options_.group, applied);
   to_apply_ = reign_->TakeRest(applied);
   reign_.reset();
   state_ = ReplicaState::kFollowing;
   begun_term_ = 0;
   changed_.NotifyAll();
-  return Status::Ok();
 }
 
 void Replica::Fail(const Status& why) {
@@ -372,6 +358,7 @@ void Replica::Fail(const Status& why) {
   to_apply_.clear();
   begun_term_ = 0;
   changed_.NotifyAll();
+  environment_->commits->Notify();
 }
 
 void Replica::HandOver() {
@@ -385,7 +372,7 @@ void Replica::HandOver() {
 
 void Replica::GiveBack() {
   const MutexLock lock(mutex_);
-  --led_;
+  --leases_;
   changed_.NotifyAll();
 }
 
@@ -404,16 +391,13 @@ Status Replica::Close() {
   if (worker_.joinable()) worker_.join();
   if (beginner_.joinable()) beginner_.join();
   carrier_.Stop();
-  std::shared_ptr<Shard> shard;
   {
     const MutexLock lock(mutex_);
-    shard = std::move(shard_);
+    shard_.reset();
   }
   Status closed;
-  if (shard != nullptr) closed = shard->Close();
-  shard.reset();
-  if (follower_ != nullptr) closed = follower_->Close();
-  follower_.reset();
+  if (replicated_ != nullptr) closed = replicated_->Close();
+  replicated_.reset();
   site_.Leave(options_.group);
   // What closing would have written only saves the next opening some work.
   const Code code = closed.code();

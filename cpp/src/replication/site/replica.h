@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/thread/mutex.h"
-#include "replication/follower.h"
+#include "replication/replicated_shard.h"
 #include "replication/site/raft_site.h"
 #include "replication/site/reign.h"
 #include "replication/site/snapshot_carrier.h"
@@ -30,23 +30,25 @@ struct ReplicaOptions {
 
 enum class ReplicaState : std::uint8_t {
   kFollowing,
-  kTakingOver,  // it has begun to lead, and loads the shard
+  kTakingOver,  // it has begun to lead, and makes the shard ready to be written
   kLeading,
-  kGivingUp,  // it leads no more, and waits for those who still use the shard
+  kGivingUp,  // it leads no more, and waits for writes that are under way
   kFailed,    // it applies no more
 };
 
 class Replica;
 
-// A shard that this replica leads. It keeps the replica from following, so it must be given back
-// soon, and views of the shard before it. Threads may use one at the same time.
-class LedShard {
+// Keeps the shard of a replica from being closed. It stays open when the replica begins to lead or
+// to follow: writes fail with kNotLeader while it follows. But a snapshot of another replica can
+// take its place only while nobody has a lease, so give it back soon, and views of the shard before
+// it. Threads may use one at the same time.
+class ShardLease {
  public:
-  LedShard(Replica* replica, std::shared_ptr<Shard> shard)
+  ShardLease(Replica* replica, std::shared_ptr<Shard> shard)
       : replica_(replica), shard_(std::move(shard)) {}
-  ~LedShard();
-  LedShard(const LedShard&) = delete;
-  LedShard& operator=(const LedShard&) = delete;
+  ~ShardLease();
+  ShardLease(const ShardLease&) = delete;
+  ShardLease& operator=(const ShardLease&) = delete;
 
   Shard* operator->() const { return shard_.get(); }
 
@@ -57,17 +59,17 @@ class LedShard {
 
 // A replica of a shard, in a group of the consensus. It follows, which means that it applies what
 // the leader writes, until the consensus makes it the leader. Then it writes an entry with which
-// its reign begins, applies everything up to that entry, and opens the shard for writing. It
-// follows again as soon as another replica may lead.
+// its reign begins, applies everything up to that entry, and lets the shard be written. It follows
+// again as soon as another replica may lead. Its shard may be read all the time.
 //
 // The program that runs a site owns it. Close it, and then the site. Thread-safe.
 //
-// Lock rule: mutex_ comes after the mutex of the site and before that of the reign. Nobody waits
-// for the site, RocksDB or the shard while holding it.
+// Lock rule: mutex_ comes after the mutex of the site and before those of the reign and of the view
+// of the shard. Nobody waits for the site, RocksDB or a commit while holding it.
 class Replica : private RaftClient {
  public:
   // Opens the replica of a shard, and joins its group. Makes the shard if its directory is not
-  // there. `site` must outlive it. Returns what Follower::Open and RaftSite::Join return.
+  // there. `site` must outlive it. Returns what ReplicatedShard::Open and RaftSite::Join return.
   static Result<std::unique_ptr<Replica>> Open(RaftSite* site,
                                                std::shared_ptr<const ShardEnvironment> environment,
                                                std::uint32_t index, ReplicaOptions options);
@@ -76,7 +78,13 @@ class Replica : private RaftClient {
   // Returns the shard, for writing, once this replica leads. Returns kNotLeader if another one
   // leads or if no leader is known within `patience`, and the reason if this replica has failed.
   // Give it back before Close.
-  Result<std::unique_ptr<LedShard>> Lead(std::chrono::milliseconds patience)
+  Result<std::unique_ptr<ShardLease>> Lead(std::chrono::milliseconds patience)
+      TOPICDB_EXCLUDES(mutex_);
+  // Returns the shard, for reading, once its view has the commit `at_least`: kNoSerial asks for
+  // nothing. So whoever has written at another replica reads here what was written. Returns kStale
+  // if that takes longer than `patience`, and the reason if this replica has failed. Give it back
+  // before Close.
+  Result<std::unique_ptr<ShardLease>> Read(Serial at_least, std::chrono::milliseconds patience)
       TOPICDB_EXCLUDES(mutex_);
   ReplicaState state() const TOPICDB_EXCLUDES(mutex_);
   RaftPosition position() const TOPICDB_EXCLUDES(mutex_);
@@ -90,7 +98,7 @@ class Replica : private RaftClient {
   Status Close() TOPICDB_EXCLUDES(mutex_);
 
  private:
-  friend class LedShard;
+  friend class ShardLease;
 
   Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index,
           ReplicaOptions options);
@@ -113,9 +121,11 @@ class Replica : private RaftClient {
   Step AwaitStep() TOPICDB_EXCLUDES(mutex_);
   // Puts a snapshot in the place of the shard.
   void InstallFetched() TOPICDB_EXCLUDES(mutex_);
+  // Closes the shard once nobody has a lease, puts the snapshot in its place and opens that.
+  Result<std::uint64_t> Exchange() TOPICDB_EXCLUDES(mutex_);
   // Moves everything to files, and lets the log be cut.
   void FlushAll() TOPICDB_EXCLUDES(mutex_);
-  // Makes the source of a snapshot from the shard that this replica leads.
+  // Makes the source of a snapshot from the shard, if this replica leads.
   Result<std::unique_ptr<SnapshotSource>> MakeSource(const std::string& directory)
       TOPICDB_EXCLUDES(mutex_);
   // What the thread does that proposes the entry with which a reign begins.
@@ -126,8 +136,6 @@ class Replica : private RaftClient {
   // Leads, since the entry at `began` with which its reign begins is applied.
   void TakeOver(const LogPlace& began) TOPICDB_EXCLUDES(mutex_);
   void GiveUp() TOPICDB_EXCLUDES(mutex_);
-  // Follows again, behind the shard or after TakeOver has failed.
-  Status Follow() TOPICDB_EXCLUDES(mutex_);
   void Fail(const Status& why) TOPICDB_EXCLUDES(mutex_);
   // Hands leadership over to another voter, if one takes it.
   void HandOver() TOPICDB_EXCLUDES(mutex_);
@@ -140,7 +148,7 @@ class Replica : private RaftClient {
   const std::string name_;
 
   // Work and Close use these, one after the other.
-  std::unique_ptr<Follower> follower_;
+  std::unique_ptr<ReplicatedShard> replicated_;
 
   mutable Mutex mutex_;
   CondVar changed_;
@@ -149,10 +157,10 @@ class Replica : private RaftClient {
   Status failure_ TOPICDB_GUARDED_BY(mutex_);
   bool closing_ TOPICDB_GUARDED_BY(mutex_) = false;
   std::uint64_t begun_term_ TOPICDB_GUARDED_BY(mutex_) = 0;  // in which a reign was proposed
-  std::uint64_t led_ TOPICDB_GUARDED_BY(mutex_) = 0;         // LedShards that are out
+  std::uint64_t leases_ TOPICDB_GUARDED_BY(mutex_) = 0;      // that are out
   KeptEntries to_apply_ TOPICDB_GUARDED_BY(mutex_);          // while there is no reign
   std::shared_ptr<Reign> reign_ TOPICDB_GUARDED_BY(mutex_);
-  std::shared_ptr<Shard> shard_ TOPICDB_GUARDED_BY(mutex_);
+  std::shared_ptr<Shard> shard_ TOPICDB_GUARDED_BY(mutex_);  // null while a snapshot replaces it
   std::uint64_t unflushed_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;  // of entries, about
   std::chrono::steady_clock::time_point flushed_at_ TOPICDB_GUARDED_BY(mutex_);
   // Whether a snapshot is to be installed, and how that ended.

@@ -64,6 +64,10 @@ class ShardLog {
 
   // RocksDB's own log needs none of these.
 
+  // Returns whether serials must be reserved before they are used, because somebody may read
+  // commits that a crash takes.
+  virtual bool reserves_serials() const { return true; }
+
   // Tells the log of column families that the batches of Write may name from now on. Their handles
   // must stay valid until PrepareDrop or the end of the log.
   virtual void AddFamilies(const Handles&) {}

@@ -195,7 +195,7 @@ class ShardRebuild {
         rocks::Open(options, directory_, families, &handles, &db_), "creating " + directory_));
     log_ = std::make_unique<rocks::LocalLog>(db_.get(), directory_);
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
-      families_[handle->GetName()] = std::make_unique<FamilyHandle>(db_.get(), handle);
+      families_[handle->GetName()] = std::make_shared<FamilyHandle>(db_.get(), handle);
     }
     return Status::Ok();
   }

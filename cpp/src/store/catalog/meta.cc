@@ -120,12 +120,17 @@ std::string NodeKey(const SlabId& slab, NodeId node) {
   return key;
 }
 
-bool DecodeSlabKey(std::string_view key, SlabId* slab) {
+bool DecodeSlabOf(std::string_view key, SlabId* slab) {
   Decoder decoder(key);
-  const bool is_slab = decoder.Little<std::uint8_t>() == static_cast<std::uint8_t>(KeyKind::kSlab);
+  decoder.Little<std::uint8_t>();
   slab->retention_class = RetentionClassId{decoder.Big<std::uint32_t>()};
   slab->generation = Generation{decoder.Big<std::uint32_t>()};
-  return is_slab && decoder.Finished();
+  return decoder.ok();
+}
+
+bool DecodeSlabKey(std::string_view key, SlabId* slab) {
+  return key.size() == SlabKey({}).size() && key.starts_with(SlabPrefix()) &&
+         DecodeSlabOf(key, slab);
 }
 
 std::string Encode(const Identity& identity) {
@@ -466,10 +471,15 @@ std::string Encode(const DeleteRecord& record) {
   return bytes;
 }
 
-bool Decode(std::string_view key, std::string_view bytes, DeleteRecord* record) {
+bool DecodeDeleteKey(std::string_view key, Serial* serial, std::uint32_t* index) {
   if (key.size() != DeleteKey(kNoSerial, 0).size()) return false;
-  record->serial = Serial{ReadBig<std::uint64_t>(key.substr(1))};
-  record->index = ReadBig<std::uint32_t>(key.substr(1 + sizeof(std::uint64_t)));
+  *serial = Serial{ReadBig<std::uint64_t>(key.substr(1))};
+  *index = ReadBig<std::uint32_t>(key.substr(1 + sizeof(std::uint64_t)));
+  return true;
+}
+
+bool Decode(std::string_view key, std::string_view bytes, DeleteRecord* record) {
+  if (!DecodeDeleteKey(key, &record->serial, &record->index)) return false;
   bool known = false;
   Decoder decoder = OpenRecord(bytes, &known);
   record->generation = Generation{decoder.Little<std::uint32_t>()};

@@ -69,6 +69,8 @@ std::string NodeKey(const SlabId& slab, NodeId node);
 std::string SlabPrefix();
 // Sets class and generation of `slab` from a key made by SlabKey. Returns false for other keys.
 bool DecodeSlabKey(std::string_view key, SlabId* slab);
+// Does the same for any key that has a class and a generation behind its kind.
+bool DecodeSlabOf(std::string_view key, SlabId* slab);
 
 // Return the keys of the sample of a slab's topics: that of its level, and that of the topics that
 // the commit `serial` added.
@@ -101,6 +103,8 @@ std::string DropPrefix();
 
 // Returns the key of a delete. `index` counts the deletes of the commit `serial` from 0.
 std::string DeleteKey(Serial serial, std::uint32_t index);
+// Sets both numbers from a key that DeleteKey made. Returns false for keys of another length.
+bool DecodeDeleteKey(std::string_view key, Serial* serial, std::uint32_t* index);
 // Returns the prefix of all delete keys.
 std::string DeletePrefix();
 

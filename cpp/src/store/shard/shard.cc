@@ -20,8 +20,8 @@ constexpr std::chrono::milliseconds kReadOnlyPause(10);
 
 }  // namespace
 
-Shard::Shard(LoadedShard* loaded)
-    : state_(std::move(loaded->state)),
+Shard::Shard(std::unique_ptr<ShardState> state)
+    : state_(std::move(state)),
       disk_(*state_),
       garbage_(*state_, disk_),
       sealing_(*state_),
@@ -32,16 +32,18 @@ Shard::Shard(LoadedShard* loaded)
       dropper_(*state_, disk_, transactions_),
       generations_(*state_, sealing_, transactions_, maker_),
       merger_(*state_, merge_deletes_, maker_, dropper_),
-      committer_({*state_, disk_, sealing_, transactions_, merge_deletes_, jobs_},
-                 std::move(loaded->append_ids)) {}
+      replay_(*state_, disk_),
+      committer_({*state_, disk_, sealing_, transactions_, merge_deletes_, jobs_}) {}
 
 Shard::~Shard() { Close().IgnoreError(); }
 
 Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironment> environment,
                                            std::uint32_t index, bool create) {
   const auto open_once = [&]() -> Result<std::shared_ptr<Shard>> {
-    TOPICDB_ASSIGN_OR_RETURN(LoadedShard loaded, LoadShard(environment, index, create));
-    const std::shared_ptr<Shard> shard(new Shard(&loaded));
+    TOPICDB_ASSIGN_OR_RETURN(
+        LoadedShard loaded,
+        LoadShard(environment, index, create ? ShardUse::kCreate : ShardUse::kWrite));
+    const std::shared_ptr<Shard> shard(new Shard(std::move(loaded.state)));
     TOPICDB_RETURN_IF_ERROR(shard->Begin(std::move(loaded)));
     return shard;
   };
@@ -66,49 +68,106 @@ Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironmen
   }
 }
 
+Result<std::shared_ptr<Shard>> Shard::OpenToFollow(
+    std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index) {
+  TOPICDB_ASSIGN_OR_RETURN(LoadedShard loaded, LoadShard(environment, index, ShardUse::kFollow));
+  const std::shared_ptr<Shard> shard(new Shard(std::move(loaded.state)));
+  const MutexLock lock(shard->state_->mutex);
+  shard->state_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(loaded.slabs)),
+                         shard->state_->deletes);
+  return shard;
+}
+
 Status Shard::Begin(LoadedShard loaded) {
   {
     const MutexLock lock(state_->mutex);
-    if (loaded.is_new) {
-      TOPICDB_RETURN_IF_ERROR(DropLeftovers(&loaded));
-      TOPICDB_RETURN_IF_ERROR(generations_.CreateAll());
-    } else {
-      TOPICDB_RETURN_IF_ERROR(TakeLoaded(&loaded));
+    if (state_->environment->read_only) {
+      TOPICDB_RETURN_IF_ERROR(CheckCurrent(loaded.slabs));
+      state_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(loaded.slabs)),
+                      state_->deletes);
+      return Status::Ok();
     }
+    TOPICDB_RETURN_IF_ERROR(BeginToWrite(std::move(loaded.writer), std::move(loaded.slabs)));
   }
-  if (state_->environment->read_only) return Status::Ok();
   TOPICDB_RETURN_IF_ERROR(FinishDeletes());
+  WakeSealing();
+  return Status::Ok();
+}
+
+void Shard::WakeSealing() {
   // Slabs that were read-only when the database was closed may not be sealed completely.
   const auto moment = view();
   const bool may_seal = std::any_of(
       moment->slabs().begin(), moment->slabs().end(),
       [](const SlabView& view) { return view.read_only && view.slab->log() != nullptr; });
   if (may_seal) sealing_.Wake();
-  return Status::Ok();
 }
 
-Status Shard::TakeLoaded(LoadedShard* loaded) {
-  const bool read_only = state_->environment->read_only;
-  if (!read_only) TOPICDB_RETURN_IF_ERROR(DropLeftovers(loaded));
-  loaded->unnamed.clear();
-  TOPICDB_RETURN_IF_ERROR(CheckCurrent(loaded->slabs));
-  state_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(loaded->slabs)),
-                  state_->deletes);
-  if (read_only) return Status::Ok();
+Status Shard::BeginToWrite(WriterRecords records, std::vector<SlabView> slabs) {
+  committer_.TakeAppendIds(records.append_ids.get());
+  TOPICDB_RETURN_IF_ERROR(DropLeftovers(&records));
+  if (records.is_new) return generations_.CreateAll();
+  TOPICDB_RETURN_IF_ERROR(CheckCurrent(slabs));
+  state_->Publish(std::make_shared<const std::vector<SlabView>>(std::move(slabs)), state_->deletes);
   // If a process ended while it changed the classes, this shard may not have adopted them, and
   // nobody knows any more which classes it had followed.
   const RetentionRules& rules = *state_->rules;
   std::vector<RetentionClassId> changed;
-  if (loaded->rules_version < rules.version()) changed = rules.ids();
+  if (records.rules_version < rules.version()) changed = rules.ids();
   if (changed.empty() && generations_.MissingClasses().empty()) return Status::Ok();
   return generations_.BeginAnew(std::move(changed));
 }
 
-Status Shard::DropLeftovers(LoadedShard* loaded) {
-  TOPICDB_RETURN_IF_ERROR(maker_.DropUnused(std::move(loaded->unnamed)));
-  if (loaded->dropping.empty()) return Status::Ok();
+Status Shard::Lead(std::shared_ptr<rocks::ShardLog> log) {
+  bool deletes_any = false;
+  {
+    const MutexLock lock(state_->mutex);
+    state_->SetLog(std::move(log));
+    sealing_.ForgetFailure();
+    state_->topics.Clear();
+    std::vector<SlabView> slabs = *state_->slabs;
+    TOPICDB_ASSIGN_OR_RETURN(WriterRecords records, LoadToWrite(state_.get(), slabs));
+    // Whoever has begun a transaction as it followed has read what it may not know any more.
+    transactions_.Clear();
+    TOPICDB_RETURN_IF_ERROR(BeginToWrite(std::move(records), std::move(slabs)));
+    for (const SlabView& slab_view : *state_->slabs) {
+      slab_view.slab->upkeep().seen = SlabUpkeep::Seen::kNothing;
+    }
+    deletes_any = !state_->deletes->empty();
+  }
+  if (deletes_any) TOPICDB_RETURN_IF_ERROR(deletes_.FinishInBackground());
+  WakeSealing();
+  return Status::Ok();
+}
+
+Status Shard::Follow(std::shared_ptr<rocks::ShardLog> log) {
+  const MutexLock lock(state_->mutex);
+  const FamiliesByName spare = maker_.TakeSpare();
+  state_->families.Add(spare);
+  rocks::FamilyHandles handles;
+  for (const auto& [name, family] : spare) handles.push_back(family->get());
+  log->AddFamilies(handles);
+  state_->SetLog(std::move(log));
+  dropper_.Clear();
+  transactions_.Clear();
+  deletes_.ForgetProgress();
+  state_->topics.Clear();
+  for (const SlabView& slab_view : *state_->slabs) slab_view.slab->layout_state()->ForgetFresh();
+  // After the writes that the log before has refused, memory is as RocksDB is.
+  if (state_->poison.code() == Code::kNotLeader) state_->poison = Status::Ok();
+  return state_->poison;
+}
+
+OpenedShard Shard::opened() const {
+  return {state_->db.get(), state_->Name(), *state_->default_family, &state_->families,
+          state_->environment->resources};
+}
+
+Status Shard::DropLeftovers(WriterRecords* records) {
+  TOPICDB_RETURN_IF_ERROR(maker_.DropUnused(std::move(records->unnamed)));
+  if (records->dropping.empty()) return Status::Ok();
   rocksdb::WriteBatch batch;
-  for (const SlabId& id : loaded->dropping) {
+  for (const SlabId& id : records->dropping) {
     TOPICDB_RETURN_IF_ERROR(
         rocks::FromRocks(batch.Delete(meta::SlabKey(id)), "dropping a generation of " + Name()));
   }
@@ -197,8 +256,8 @@ ShardStats Shard::Stats() const {
 
 Status Shard::SettleToClose() {
   const MutexLock lock(state_->mutex);
+  if (!state_->CheckWritable().ok()) return Status::Ok();
   TOPICDB_RETURN_IF_ERROR(state_->SaveCleanState());
-  if (!state_->poison.ok()) return Status::Ok();
   TOPICDB_RETURN_IF_ERROR(dropper_.DropLeaving());
   return maker_.DropUnused();
 }
@@ -216,6 +275,7 @@ Status Shard::Close() {
     if (status.ok()) status = RemoveGarbage(GarbageScope::kQuick, nullptr);
   }
   state_->StopBackgroundWork();
+  replay_.Forget();
   {
     const MutexLock lock(state_->mutex);
     maker_.Clear();

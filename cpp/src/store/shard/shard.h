@@ -22,6 +22,7 @@
 #include "store/shard/generation/last_merger.h"
 #include "store/shard/generation/slab_dropper.h"
 #include "store/shard/generation/slab_maker.h"
+#include "store/shard/replay/shard_replay.h"
 #include "store/shard/state/disk_usage.h"
 #include "store/shard/state/shard_loader.h"
 #include "store/shard/state/shard_state.h"
@@ -52,6 +53,11 @@ class Shard {
   // the files. Returns kLocked, kCorruption or kStorage.
   static Result<std::shared_ptr<Shard>> Open(std::shared_ptr<const ShardEnvironment> environment,
                                              std::uint32_t index, bool create);
+  // Opens a shard that the entries of a log bring up to date, with the log of the environment. The
+  // shard follows until Lead is called: readers see what Replay has taken, and nobody can write.
+  // Makes the RocksDB if there is none. Returns kLocked, kCorruption or kStorage.
+  static Result<std::shared_ptr<Shard>> OpenToFollow(
+      std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index);
   ~Shard();
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
@@ -63,6 +69,23 @@ class Shard {
   std::shared_ptr<const ShardView> view() const { return state_->view(); }
   // Returns the clock by which the shard assigns and notes times. Thread-safe.
   LeapClock& clock() const { return state_->clock; }
+
+  // The next three are for a shard that OpenToFollow has opened. One thread at a time calls them.
+
+  // Takes a batch that was written to the RocksDB of the shard: see ShardReplay::Take.
+  // REQUIRES (Replay): the shard follows
+  Status Replay(const rocksdb::WriteBatch& batch) { return replay_.Take(batch); }
+  // Lets others write to the shard, through this log. First finishes through it what the process
+  // that led before may have left: it makes a shard that is not made yet, drops families that
+  // nobody has, and begins generations that are missing. If this fails, call Follow.
+  Status Lead(std::shared_ptr<rocks::ShardLog> log) TOPICDB_EXCLUDES(state_->mutex);
+  // Lets nobody write any more. Calls that are under way fail with what the log before returns, and
+  // may go on for a while. `log` refuses all writes. Returns the reason if RocksDB has failed, so
+  // that the shard must be opened again.
+  // REQUIRES (Follow): the log before writes no more
+  Status Follow(std::shared_ptr<rocks::ShardLog> log) TOPICDB_EXCLUDES(state_->mutex);
+  // Returns the RocksDB of the shard, for its log.
+  OpenedShard opened() const;
 
   // Commits, and returns when the commit is as durable as it asks and its deletes are finished.
   // Sets the outcome in `commit`. A failure to write or to fsync poisons the shard: nothing more is
@@ -152,18 +175,20 @@ class Shard {
   Status Close() TOPICDB_EXCLUDES(state_->mutex);
 
  private:
-  // Moves the state and the ids of appends out of `loaded`.
-  explicit Shard(LoadedShard* loaded);
+  explicit Shard(std::unique_ptr<ShardState> state);
 
-  // Makes the first slabs if the shard is new. Otherwise publishes the loaded slabs, and finishes
-  // what a crash has interrupted.
+  // Publishes the loaded slabs, and makes the shard one that can be written unless its environment
+  // is read-only.
   Status Begin(LoadedShard loaded) TOPICDB_EXCLUDES(state_->mutex);
-  // Publishes the loaded slabs. Begins new generations if the retention rules have changed since
-  // the shard was last open.
-  Status TakeLoaded(LoadedShard* loaded) TOPICDB_REQUIRES(state_->mutex);
+  // Makes the first slabs if the shard is new. Otherwise publishes the slabs, and begins new
+  // generations if the retention rules have changed since somebody last wrote to the shard.
+  Status BeginToWrite(WriterRecords records, std::vector<SlabView> slabs)
+      TOPICDB_REQUIRES(state_->mutex);
   // Drops the families that no record names, and the records of slabs that are marked as dropping.
   // The families without a record were made ahead, or a crash came before their record.
-  Status DropLeftovers(LoadedShard* loaded) TOPICDB_REQUIRES(state_->mutex);
+  Status DropLeftovers(WriterRecords* records) TOPICDB_REQUIRES(state_->mutex);
+  // Has the sealer seal what is left to do in slabs that were read-only when somebody last wrote.
+  void WakeSealing();
   // Returns kCorruption unless each class has exactly one current generation. Classes that may not
   // have got a slab yet are excepted: the reserved one, and those that were added later.
   Status CheckCurrent(const std::vector<SlabView>& slabs) const TOPICDB_REQUIRES(state_->mutex);
@@ -183,6 +208,7 @@ class Shard {
   SlabDropper dropper_;
   Generations generations_;
   LastMerger merger_;
+  ShardReplay replay_;
   Committer committer_;  // last: its thread ends before anything else goes
 };
 

@@ -26,7 +26,7 @@ rocksdb::Status FamilyStock::Take(rocksdb::DB* db, const std::vector<std::string
     rocks::FamilyHandles handles;
     status = db->CreateColumnFamilies(missing, &handles);
     for (rocksdb::ColumnFamilyHandle* handle : handles) {  // also of a call that failed half-way
-      spare_[handle->GetName()] = std::make_unique<FamilyHandle>(db, handle);
+      spare_[handle->GetName()] = std::make_shared<FamilyHandle>(db, handle);
     }
   }
   for (const std::string& name : names) families->insert(spare_.extract(name));

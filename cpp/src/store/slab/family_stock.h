@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <rocksdb/db.h>
@@ -39,6 +39,8 @@ class FamilyStock {
   rocks::FamilyHandles handles() const;
   // Empties the stock, and leaves its families in RocksDB.
   void Clear() { spare_.clear(); }
+  // Empties the stock, and returns its families.
+  FamiliesByName TakeAll() { return std::exchange(spare_, {}); }
 
  private:
   const rocks::SharedResources& resources_;

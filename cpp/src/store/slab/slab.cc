@@ -7,8 +7,8 @@
 
 namespace topicdb {
 
-Slab::Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<FamilyHandle> family,
-           std::unique_ptr<FamilyHandle> pages, StructureTrie trie,
+Slab::Slab(const SlabId& id, const meta::SlabRecord& record, std::shared_ptr<FamilyHandle> family,
+           std::shared_ptr<FamilyHandle> pages, StructureTrie trie,
            const meta::SlabCounters& counters)
     : id_(id),
       record_(record),
@@ -22,7 +22,7 @@ Slab::Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<Fam
 Result<std::shared_ptr<Slab>> Slab::Make(const SlabId& id, const meta::SlabRecord& record,
                                          FamiliesByName* families, StructureTrie trie,
                                          const meta::SlabCounters& counters) {
-  std::vector<std::unique_ptr<FamilyHandle>> own;
+  std::vector<std::shared_ptr<FamilyHandle>> own;
   for (const std::string& name : FamilyNames(record.layout, id)) {
     auto family = families->extract(name);
     if (family.empty()) return Corruption("the column family '" + name + "' is missing");
@@ -63,6 +63,14 @@ void Slab::ApplyCommit(const StructureEdit& edit, const meta::SlabCounters& coun
   const WriterLock lock(mutex_);
   if (!edit.nodes().empty()) trie_.Apply(edit);
   counters_ = counters;
+}
+
+Status Slab::TakeRecords(const std::vector<NodeRecord>& nodes,
+                         const std::optional<meta::SlabCounters>& counters) {
+  const WriterLock lock(mutex_);
+  for (const NodeRecord& node : nodes) TOPICDB_RETURN_IF_ERROR(trie_.Restore(node));
+  if (counters.has_value()) counters_ = *counters;
+  return Status::Ok();
 }
 
 bool Slab::MayHold(const TimeRange& range) const {

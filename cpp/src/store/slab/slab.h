@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "base/thread/mutex.h"
 #include "layout/layout.h"
 #include "store/catalog/meta.h"
+#include "store/slab/shard_families.h"
 #include "store/slab/topic_sample.h"
 #include "structure/structure_trie.h"
 #include "topicdb/types/numbers.h"
@@ -23,21 +23,6 @@
 #include "topicdb/types/read.h"
 
 namespace topicdb {
-
-// Owns a column family handle, and gives it back to RocksDB when it is destroyed. It must be
-// destroyed before the RocksDB that it belongs to.
-class FamilyHandle {
- public:
-  FamilyHandle(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle) : db_(db), handle_(handle) {}
-  ~FamilyHandle() { db_->DestroyColumnFamilyHandle(handle_).PermitUncheckedError(); }
-  FamilyHandle(const FamilyHandle&) = delete;
-  FamilyHandle& operator=(const FamilyHandle&) = delete;
-  rocksdb::ColumnFamilyHandle* get() const { return handle_; }
-
- private:
-  rocksdb::DB* const db_;
-  rocksdb::ColumnFamilyHandle* const handle_;
-};
 
 // Remembers which upkeep a slab may still need, so that nobody need look at thousands of slabs that
 // do not change any more. The slab owns it. Thread-safe.
@@ -56,8 +41,6 @@ struct SlabUpkeep {
   std::atomic<std::uint64_t> removed_at{0};
 };
 
-using FamiliesByName = std::map<std::string, std::unique_ptr<FamilyHandle>>;
-
 // Keeps the structures, the counters and the column families of one slab. The shard, its views and
 // their readers share a slab, and must release it before the shard closes. Any thread may read it.
 //
@@ -71,8 +54,8 @@ class Slab {
                                             FamiliesByName* families, StructureTrie trie,
                                             const meta::SlabCounters& counters);
   // `pages` is null for layouts that have one family.
-  Slab(const SlabId& id, const meta::SlabRecord& record, std::unique_ptr<FamilyHandle> family,
-       std::unique_ptr<FamilyHandle> pages, StructureTrie trie, const meta::SlabCounters& counters);
+  Slab(const SlabId& id, const meta::SlabRecord& record, std::shared_ptr<FamilyHandle> family,
+       std::shared_ptr<FamilyHandle> pages, StructureTrie trie, const meta::SlabCounters& counters);
 
   const SlabId& id() const { return id_; }
   LayoutKind layout_kind() const { return record_.layout; }
@@ -118,6 +101,12 @@ class Slab {
   void ApplyCommit(const StructureEdit& edit, const meta::SlabCounters& counters)
       TOPICDB_EXCLUDES(mutex_);
 
+  // Adds the structures of a commit that another process has made, and sets the counters after it,
+  // if there are any. Returns kCorruption if the structures cannot follow those of the slab.
+  // REQUIRES (TakeRecords): as for TrieForCommit
+  Status TakeRecords(const std::vector<NodeRecord>& nodes,
+                     const std::optional<meta::SlabCounters>& counters) TOPICDB_EXCLUDES(mutex_);
+
   // Returns whether the slab may hold messages in `range`.
   bool MayHold(const TimeRange& range) const TOPICDB_EXCLUDES(mutex_);
   // Returns a lower bound of the timestamps: no message is older.
@@ -148,8 +137,8 @@ class Slab {
   const SlabId id_;
   const meta::SlabRecord record_;  // begun_at_ replaces its begun_at
   std::atomic<Serial> begun_at_;
-  const std::unique_ptr<FamilyHandle> family_;
-  const std::unique_ptr<FamilyHandle> pages_;
+  const std::shared_ptr<FamilyHandle> family_;
+  const std::shared_ptr<FamilyHandle> pages_;
   const std::unique_ptr<Layout> layout_;
   mutable LayoutState layout_state_;
   mutable SlabUpkeep upkeep_;

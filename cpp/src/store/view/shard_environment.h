@@ -27,7 +27,7 @@ struct OpenedShard {
   rocksdb::DB* db;
   std::string name;  // of the shard, for messages
   const FamilyHandle& default_family;
-  FamiliesByName* families;  // all others; whoever makes or drops one changes this
+  ShardFamilies* families;  // all others; whoever makes or drops one changes this
   const rocks::SharedResources& resources;
 };
 // Makes the log of a shard. May write to the RocksDB what the log has and the RocksDB lacks.

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "replication/follower.h"
 #include "replication/replicas.h"
+#include "replication/replicated_shard.h"
 #include "replication/snapshot/snapshot_source.h"
 #include "store/database/database_parts.h"
 #include "test_directory.h"
@@ -26,7 +26,7 @@ class SnapshotTest : public testing::Test {
   SnapshotTest() {
     auto environment = DatabaseParts::MakeEnvironment(path_, {});
     std::filesystem::remove_all(path_ + "/shards/0000");
-    EXPECT_TRUE(Follower::Open(environment, 0).value()->Close().ok());
+    EXPECT_TRUE(ReplicatedShard::Open(environment, 0).value()->Close().ok());
     leader_ = std::make_unique<DatabaseParts>(
         path_, OpenOptions(), [&](ShardEnvironment* made) { made->open_log = LeadWith(&log_); });
   }

@@ -107,8 +107,7 @@ class ShardParts {
   SlabMaker maker{state};
   SlabDropper dropper{state, disk, transactions};
   Generations generations{state, sealing, transactions, maker};
-  Committer committer{{state, disk, sealing, transactions, merge_deletes, jobs},
-                      std::move(loaded_.append_ids)};
+  Committer committer{{state, disk, sealing, transactions, merge_deletes, jobs}};
 
  private:
   LoadedShard Load(const OpenOptions& options, bool keeps_sealer) const {
@@ -117,7 +116,7 @@ class ShardParts {
     const auto environment = MakeShardEnvironment(path, found, options);
     if (!keeps_sealer) environment->sealer->Stop();
     environment->commit.conflict_window = std::chrono::hours(1);  // however slow the machine is
-    auto loaded = LoadShard(environment, 0, /*create=*/false);
+    auto loaded = LoadShard(environment, 0, ShardUse::kWrite);
     EXPECT_TRUE(loaded.ok()) << loaded.status().message();
     return std::move(loaded).value();
   }

@@ -31,7 +31,7 @@ class SlabTest : public ::testing::Test {
     for (const std::string& name : names) {
       rocksdb::ColumnFamilyHandle* handle = nullptr;
       EXPECT_TRUE(database_.db().CreateColumnFamily({}, name, &handle).ok());
-      families[name] = std::make_unique<FamilyHandle>(&database_.db(), handle);
+      families[name] = std::make_shared<FamilyHandle>(&database_.db(), handle);
     }
     return families;
   }

@@ -50,14 +50,13 @@ void FailTogether(const Status& status, std::vector<ShardCommit*>* batch,
 
 }  // namespace
 
-Committer::Committer(const Parts& parts, std::unique_ptr<AppendIds> append_ids)
+Committer::Committer(const Parts& parts)
     : shard_(parts.shard),
       disk_(parts.disk),
       sealing_(parts.sealing),
       transactions_(parts.transactions),
       merge_deletes_(parts.merge_deletes),
       jobs_(parts.jobs),
-      append_ids_(std::move(append_ids)),
       queue_([this](std::span<ShardCommit* const> group) { CommitGroup(group); },
              [this] { return shard_.SyncLog(); }, shard_.environment->commit) {}
 
@@ -74,7 +73,7 @@ bool Committer::CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<v
 }
 
 std::unique_ptr<CommitBuilder> Committer::NewBuilder(const ExpectedWrites& expected) {
-  return std::make_unique<CommitBuilder>(shard_, *append_ids_, merge_deletes_.is_on(), expected);
+  return std::make_unique<CommitBuilder>(shard_, append_ids_, merge_deletes_.is_on(), expected);
 }
 
 void Committer::CommitGroup(std::span<ShardCommit* const> group) {
@@ -186,7 +185,7 @@ void Committer::WriteAndShow(CommitBuilder* builder, std::span<ShardCommit* cons
     return;
   }
   builder->Apply();
-  for (const auto& [id, known] : builder->ids()) append_ids_->Add(id, known);
+  for (const auto& [id, known] : builder->ids()) append_ids_.Add(id, known);
   NoteDeletes(*builder, commits);
   if (shard_.commit.assigned_timestamp != builder->state().assigned_timestamp) {
     clock_ahead_ = AheadOf(builder->now(), builder->state());
@@ -247,7 +246,7 @@ void Committer::NoteDeletes(const CommitBuilder& builder, std::span<ShardCommit*
 
 bool Committer::IsRepeated(ShardCommit* commit) const {
   if (commit->id == nullptr) return false;
-  const std::optional<KnownAppend> known = append_ids_->Find(commit->id->id);
+  const std::optional<KnownAppend> known = append_ids_.Find(commit->id->id);
   if (!known.has_value()) return false;
   commit->status = CheckSameAppend(*commit->id, *known);
   commit->serial = known->serial;

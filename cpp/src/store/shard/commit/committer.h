@@ -37,8 +37,12 @@ class Committer {
     MergeDeletes& merge_deletes;
     ShardJobs& jobs;
   };
-  // `append_ids` are those that the shard had when it was opened.
-  Committer(const Parts& parts, std::unique_ptr<AppendIds> append_ids);
+  explicit Committer(const Parts& parts);
+
+  // Knows these ids of appends from now on, and no others. Moves them out of `append_ids`.
+  void TakeAppendIds(AppendIds* append_ids) TOPICDB_REQUIRES(shard_.mutex) {
+    append_ids_.TakeAll(append_ids);
+  }
 
   // Commits, and returns when the commit is as durable as it asks. Sets the outcome in `commit`.
   // Does not remove yet what large deletes hide: see ShardCommit::hides. A failure to write or to
@@ -55,7 +59,7 @@ class Committer {
 
   // Returns what is known of the append with this id, or nothing if its id is not known.
   // REQUIRES (FindAppend): the shard is open for writing
-  std::optional<KnownAppend> FindAppend(std::string_view id) const { return append_ids_->Find(id); }
+  std::optional<KnownAppend> FindAppend(std::string_view id) const { return append_ids_.Find(id); }
   // Returns by how much the last timestamp that was assigned was ahead of the clock then.
   std::chrono::microseconds clock_ahead() const { return clock_ahead_; }
 
@@ -96,7 +100,7 @@ class Committer {
   TransactionCheck& transactions_;
   MergeDeletes& merge_deletes_ TOPICDB_GUARDED_BY(shard_.mutex);
   ShardJobs& jobs_;
-  const std::unique_ptr<AppendIds> append_ids_;  // thread-safe; empty in a read-only shard
+  AppendIds append_ids_;  // thread-safe; empty in a shard that is not written
   std::atomic<std::chrono::microseconds> clock_ahead_{std::chrono::microseconds(0)};
   // Whether a batch may be written that is not visible yet.
   bool is_writing_ TOPICDB_GUARDED_BY(shard_.mutex) = false;

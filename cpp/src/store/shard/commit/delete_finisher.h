@@ -28,6 +28,13 @@ class DeleteFinisher : public Sealable {
   // Makes the sealer's thread remove it soon. If there is no such thread, or the shard is closed
   // before, the next opening does. Nobody asks TakeRemoved for the deletes of the commit `serial`.
   void FinishSoon(Serial serial) TOPICDB_EXCLUDES(unasked_mutex_);
+  // Makes the sealer's thread remove everything that committed deletes have hidden, or removes it
+  // at once if there is no such thread.
+  Status FinishInBackground() TOPICDB_EXCLUDES(shard_.mutex) {
+    return shard_.environment->sealer->Wake(this) ? Status::Ok() : Finish();
+  }
+  // Forgets how far steps have come, because another process takes the next ones.
+  void ForgetProgress() TOPICDB_REQUIRES(shard_.mutex) { progress_.clear(); }
   // Returns when the sealer's thread is done with this object. Nobody may call FinishSoon any more.
   void Forget() { shard_.environment->sealer->Forget(this); }
   // Takes one step of the oldest delete. Returns true if there may be more to do.

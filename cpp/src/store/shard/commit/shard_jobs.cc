@@ -110,7 +110,7 @@ Status ShardJobs::RemoveUnplaced() {
     if (slab.log() == nullptr) continue;
     TOPICDB_RETURN_IF_ERROR(
         slab.log()
-            ->RemoveUnplaced({shard_.db.get(), nullptr, slab.families(), shard_.log.get()})
+            ->RemoveUnplaced({shard_.db.get(), nullptr, slab.families(), shard_.log().get()})
             .WithContext(shard_.Name()));
   }
   return Status::Ok();

@@ -136,6 +136,7 @@ Result<LastMerger::Merge> LastMerger::Begin(const KeepLastMerge& wanted) {
   const MutexLock lock(shard_.mutex);
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   Merge merge;
+  merge.log = shard_.log();
   merge.moment = shard_.view();
   Serial begun_at;
   NotedTime sealed_at;
@@ -163,7 +164,7 @@ Status LastMerger::Fill(const KeepLastMerge& wanted, const InterruptCheck& inter
   TOPICDB_RETURN_IF_ERROR(finder.Rank());
   if (!finder.found_any()) return Status::Ok();
   TOPICDB_RETURN_IF_ERROR(Prepare(wanted, merge));
-  SlabWrite writer(shard_.db.get(), shard_.log.get(), shard_.environment->seal_limits,
+  SlabWrite writer(shard_.db.get(), merge->log.get(), shard_.environment->seal_limits,
                    merge->made.get());
   const bool has_log = merge->made->log() != nullptr;
   TOPICDB_RETURN_IF_ERROR(
@@ -174,9 +175,16 @@ Status LastMerger::Fill(const KeepLastMerge& wanted, const InterruptCheck& inter
   return rocks::FromRocks(status, "merging generations of " + shard_.Name());
 }
 
+// Another replica that has led meanwhile may have merged the same slabs.
+Status LastMerger::CheckLeads(const Merge& merge) const {
+  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
+  if (shard_.log() == merge.log) return Status::Ok();
+  return NotLeader("another replica has led " + shard_.Name() + " during the merge: merge again");
+}
+
 Status LastMerger::Prepare(const KeepLastMerge& wanted, Merge* merge) {
   const MutexLock lock(shard_.mutex);
-  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
+  TOPICDB_RETURN_IF_ERROR(CheckLeads(*merge));
   // A slab that was dropped by hand may have had this number. Its families and its record must not
   // be there any more.
   TOPICDB_RETURN_IF_ERROR(dropper_.DropLeaving());
@@ -195,7 +203,7 @@ Status LastMerger::Prepare(const KeepLastMerge& wanted, Merge* merge) {
 }
 
 Status LastMerger::Install(Merge* merge) {
-  TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
+  TOPICDB_RETURN_IF_ERROR(CheckLeads(*merge));
   for (const auto& slab : merge->from) {
     if (!shard_.HasSlab(*slab)) {
       return NotFound("a generation of " + shard_.Name() + " was dropped while it was merged");

@@ -40,6 +40,7 @@ class LastMerger {
  private:
   // The state of a merge, which one step hands to the next.
   struct Merge {
+    std::shared_ptr<rocks::ShardLog> log;  // through which all of it is written
     std::shared_ptr<const ShardView> moment;
     std::vector<std::shared_ptr<Slab>> from;
     meta::SlabRecord record;     // of the new slab
@@ -51,6 +52,8 @@ class LastMerger {
   // Makes the new slab and writes the last messages to it, while others commit.
   Status Fill(const KeepLastMerge& wanted, const InterruptCheck& interrupted, Merge* merge)
       TOPICDB_EXCLUDES(shard_.mutex);
+  // Returns Ok if this process still leads as it did in Begin.
+  Status CheckLeads(const Merge& merge) const TOPICDB_REQUIRES(shard_.mutex);
   // Makes the new slab without messages. Readers do not see it.
   Status Prepare(const KeepLastMerge& wanted, Merge* merge) TOPICDB_EXCLUDES(shard_.mutex);
   // Carries out what was deleted since Begin, and replaces the merged slabs by the new one.

@@ -25,7 +25,8 @@ Result<FamiliesByName> SlabMaker::MakeFamilies(const std::vector<NewSlab>& slabs
   if (status.ok()) {
     rocks::FamilyHandles handles;
     for (const auto& [name, family] : families) handles.push_back(family->get());
-    shard_.log->AddFamilies(handles);
+    shard_.families.Add(families);
+    shard_.log()->AddFamilies(handles);
     return families;
   }
   // If the directory is gone, that says more than what RocksDB has met.

@@ -46,6 +46,8 @@ class SlabMaker {
 
   // Drops the families that were made ahead, and `unnamed`, which no record names.
   Status DropUnused(FamiliesByName unnamed = {}) TOPICDB_REQUIRES(shard_.mutex);
+  // Hands out the families that were made ahead.
+  FamiliesByName TakeSpare() TOPICDB_REQUIRES(shard_.mutex) { return stock_.TakeAll(); }
   // Gives back the handles of families that were made ahead. The next opening drops these.
   void Clear() TOPICDB_REQUIRES(shard_.mutex) { stock_.Clear(); }
 

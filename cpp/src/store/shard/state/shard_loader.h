@@ -3,33 +3,32 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "commit/append_ids.h"
 #include "store/shard/state/shard_rocks.h"
 #include "store/shard/state/shard_state.h"
+#include "store/shard/state/writer_loader.h"
 
 namespace topicdb {
+
+// What a shard is opened for. If its environment is read-only, it is only read.
+enum class ShardUse : std::uint8_t {
+  kCreate,  // it is made, without slabs; its directory must be absent
+  kWrite,
+  kFollow,  // it is brought up to date by the entries of a log, and made by them if it is absent
+};
 
 // A shard as it was found on disk. Its slabs are not published yet. LoadShard makes it, and
 // Shard::Open takes it apart.
 struct LoadedShard {
   std::unique_ptr<ShardState> state;  // first: it closes RocksDB when all handles are given back
   std::vector<SlabView> slabs;
-  bool is_new = false;  // it has no slabs yet
-  // Empty if the shard is opened read-only.
-  std::unique_ptr<AppendIds> append_ids = std::make_unique<AppendIds>();
-  // What a crash or a drop has left: families that no record names, and slabs that are marked as
-  // dropping.
-  FamiliesByName unnamed;
-  std::vector<SlabId> dropping;
-  std::uint64_t rules_version = 0;  // of the rules that the slabs follow; 0 if it is not noted
+  WriterRecords writer;  // empty if the shard is not to be written
 };
 
-// Loads a shard, and locks it unless the environment is read-only. With `create`, creates the shard
-// first, without slabs; its directory must be absent. Returns kLocked, kCorruption or kStorage.
+// Loads a shard, and locks it unless the environment is read-only. Returns kLocked, kCorruption or
+// kStorage, or what the log of the environment returns.
 Result<LoadedShard> LoadShard(const std::shared_ptr<const ShardEnvironment>& environment,
-                              std::uint32_t index, bool create);
+                              std::uint32_t index, ShardUse use);
 
 }  // namespace topicdb

@@ -48,7 +48,7 @@ Status OpenFamilies(const ShardEnvironment& environment, const std::string& dire
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, context));
   rocks::OrderObjects(opened->db.get(), handles);
   for (rocksdb::ColumnFamilyHandle* handle : handles) {
-    auto owned = std::make_unique<FamilyHandle>(opened->db.get(), handle);
+    auto owned = std::make_shared<FamilyHandle>(opened->db.get(), handle);
     if (handle->GetName() == rocksdb::kDefaultColumnFamilyName) {
       opened->default_family = std::move(owned);
     } else {

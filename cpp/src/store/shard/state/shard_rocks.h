@@ -18,7 +18,7 @@ namespace topicdb {
 struct ShardRocks {
   std::unique_ptr<FileLock> directory_lock;  // null if it is only read
   std::unique_ptr<rocksdb::DB> db;
-  std::unique_ptr<FamilyHandle> default_family;
+  std::shared_ptr<FamilyHandle> default_family;
   FamiliesByName families;  // all others
 };
 

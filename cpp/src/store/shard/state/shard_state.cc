@@ -98,11 +98,11 @@ Status ShardState::CheckWritable() const {
   if (environment->read_only) {
     return ReadOnly(environment->database_path + " was opened with mode='r'");
   }
-  return poison.ok() ? log->MayWrite() : poison;
+  return poison.ok() ? log()->MayWrite() : poison;
 }
 
 Status ShardState::Write(const rocks::ShardEntry& entry, rocksdb::WriteBatch* batch) {
-  Status status = log->Write(entry, batch);
+  Status status = log()->Write(entry, batch);
   if (!status.ok()) {
     Poison(status);
   } else if (entry.durability == rocks::EntryDurability::kDisk) {
@@ -125,6 +125,10 @@ void ShardState::Poison(const Status& status) {
 Status ShardState::ReserveSerials(std::uint64_t more) {
   meta::CommitState reserved = commit;
   reserved.serial_limit = commit.serial.Next(more + kSerialReserve);
+  if (!log()->reserves_serials()) {
+    commit = reserved;
+    return Status::Ok();
+  }
   rocksdb::WriteBatch batch;
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
       batch.Put(meta::CommitStateKey(), meta::Encode(reserved)), "reserving serials of " + Name()));
@@ -135,7 +139,7 @@ Status ShardState::ReserveSerials(std::uint64_t more) {
 }
 
 Status ShardState::SyncLog() {
-  Status status = log->Sync();
+  Status status = log()->Sync();
   // This comes after the fsync: what is acknowledged must be on disk, and be found there.
   if (status.ok()) return CheckInPlace();
   const MutexLock lock(mutex);
@@ -147,13 +151,13 @@ Status ShardState::SyncLog() {
 }
 
 Status ShardState::CheckInPlace() {
-  if (log->CheckInPlace().ok()) return Status::Ok();
+  if (log()->CheckInPlace().ok()) return Status::Ok();
   const MutexLock lock(mutex);
   return CheckInPlaceLocked();
 }
 
 Status ShardState::CheckInPlaceLocked() {
-  Status status = log->CheckInPlace();
+  Status status = log()->CheckInPlace();
   if (!status.ok()) Poison(status);
   return status;
 }
@@ -203,24 +207,42 @@ Status ShardState::Flush() {
 }
 
 Status ShardState::FlushFamilies(const std::vector<SlabView>& of_slabs, bool wait) {
-  flushed_bytes_ = log->bytes();
-  std::vector<rocksdb::ColumnFamilyHandle*> families{default_family->get()};
+  const FamiliesByName kept = families.all();  // somebody may drop some meanwhile
+  const std::shared_ptr<rocks::ShardLog> writer = log();
+  flushed_bytes_ = writer->bytes();
+  rocks::FamilyHandles flushed{default_family->get()};
   for (const SlabView& slab_view : of_slabs) {
     for (rocksdb::ColumnFamilyHandle* family : slab_view.slab->all_families())
-      families.push_back(family);
+      flushed.push_back(family);
   }
   rocksdb::FlushOptions options;
   options.wait = wait;
   options.allow_write_stall = true;  // false: waits for a moment at which it stalls nobody
-  return rocks::FromRocks(db->Flush(options, log->FlushedWith(std::move(families))),
+  return rocks::FromRocks(db->Flush(options, writer->FlushedWith(std::move(flushed))),
                           "flushing " + Name());
 }
 
-Status ShardState::DropFamilies(const rocks::FamilyHandles& families) {
-  if (families.empty()) return Status::Ok();
-  TOPICDB_RETURN_IF_ERROR(log->PrepareDrop(families));
-  return rocks::FromRocks(rocks::DropFamilies(db.get(), families),
-                          "dropping column families of " + Name());
+Status ShardState::DropFamilies(const rocks::FamilyHandles& dropped) {
+  if (dropped.empty()) return Status::Ok();
+  TOPICDB_RETURN_IF_ERROR(log()->PrepareDrop(dropped));
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(rocks::DropFamilies(db.get(), dropped),
+                                           "dropping column families of " + Name()));
+  for (const rocksdb::ColumnFamilyHandle* family : dropped) {
+    const std::string name = family->GetName();
+    families.Remove(name);
+  }
+  return Status::Ok();
+}
+
+std::shared_ptr<rocks::ShardLog> ShardState::log() const {
+  const MutexLock lock(log_mutex_);
+  return log_;
+}
+
+void ShardState::SetLog(std::shared_ptr<rocks::ShardLog> log) {
+  const MutexLock lock(log_mutex_);
+  log_ = std::move(log);
+  flushed_bytes_ = 0;
 }
 
 // Several threads may be here. Each returns when everything that was committed before its call is
@@ -271,7 +293,8 @@ Status ShardState::CloseRocks() {
     older_copies = OlderCopies();
   }
   default_family.reset();
-  log.reset();
+  families.Clear();
+  SetLog(nullptr);
   const Status closed = rocks::FromRocks(db->Close(), "closing " + Name());
   db.reset();
   directory_lock.reset();

@@ -19,6 +19,7 @@
 #include "store/catalog/retention_file.h"
 #include "store/slab/family_stock.h"
 #include "store/slab/older_copies.h"
+#include "store/slab/shard_families.h"
 #include "store/slab/slab.h"
 #include "store/slab/topic_cache.h"
 #include "store/view/shard_environment.h"
@@ -33,7 +34,7 @@ namespace topicdb {
 // `mutex` guards belong to whoever holds it.
 //
 // Lock rule: `mutex` is the commit mutex of the shard. Whoever holds it may take the mutex of a
-// slab or the mutex of the view. Nobody waits for the commit queue under it.
+// slab, of the log or of the view. Nobody waits for the commit queue under it.
 class ShardState {
  public:
   ShardState(std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index);
@@ -94,9 +95,16 @@ class ShardState {
   Status FlushUnlogged() TOPICDB_EXCLUDES(mutex);
   // Drops these families, which no record names as current or read-only any more, from RocksDB.
   // Their handles stay valid. May be repeated after an error.
-  Status DropFamilies(const rocks::FamilyHandles& families) TOPICDB_REQUIRES(mutex);
+  Status DropFamilies(const rocks::FamilyHandles& dropped) TOPICDB_REQUIRES(mutex);
   // Returns how many bytes were written since the last call of FlushFamilies.
-  std::uint64_t UnflushedBytes() const { return log->bytes() - flushed_bytes_; }
+  std::uint64_t UnflushedBytes() const { return log()->bytes() - flushed_bytes_; }
+
+  // Returns the log, through which all writes go. A shard of which other sites have replicas gets
+  // another log whenever it begins to lead or to follow. So whoever writes in several steps takes
+  // the log before the first of them, and writes all of them through that one: steps that were
+  // begun before must not go on in another reign.
+  std::shared_ptr<rocks::ShardLog> log() const TOPICDB_EXCLUDES(log_mutex_);
+  void SetLog(std::shared_ptr<rocks::ShardLog> log) TOPICDB_EXCLUDES(log_mutex_);
 
   // Returns whether a class, which may be newer than the slabs, has a current slab.
   bool HasCurrentSlab(RetentionClassId retention_class) const TOPICDB_REQUIRES(mutex) {
@@ -129,8 +137,8 @@ class ShardState {
   // LoadShard sets these, and they do not change while the shard is open.
   std::unique_ptr<FileLock> directory_lock;
   std::unique_ptr<rocksdb::DB> db;
-  std::unique_ptr<FamilyHandle> default_family;
-  std::unique_ptr<rocks::ShardLog> log;  // thread-safe; all writes go through it
+  std::shared_ptr<FamilyHandle> default_family;
+  ShardFamilies families;  // thread-safe; all but the default one
 
   mutable Mutex mutex;
   meta::CommitState commit TOPICDB_GUARDED_BY(mutex);
@@ -158,11 +166,14 @@ class ShardState {
 
   std::vector<SlabView> current_ TOPICDB_GUARDED_BY(mutex);  // by class
 
+  mutable Mutex log_mutex_;
+  std::shared_ptr<rocks::ShardLog> log_ TOPICDB_GUARDED_BY(log_mutex_);
+
   mutable Mutex view_mutex_;
   std::shared_ptr<const ShardView> view_ TOPICDB_GUARDED_BY(view_mutex_);
   std::uint64_t open_transactions_ TOPICDB_GUARDED_BY(view_mutex_) = 0;
 
-  // What log->bytes() was at the last call of FlushFamilies.
+  // What log()->bytes() was at the last call of FlushFamilies. 0 for a new log.
   std::atomic<std::uint64_t> flushed_bytes_{0};
 };
 

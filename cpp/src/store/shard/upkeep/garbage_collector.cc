@@ -96,7 +96,7 @@ Status GarbageCollector::CollectOf(const Slab& slab, std::atomic<bool>* canceled
   rocksdb::FlushOptions flush;
   flush.allow_write_stall = true;
   const auto families = slab.all_families();
-  const rocksdb::Status flushed = shard_.db->Flush(flush, families);
+  const rocksdb::Status flushed = shard_.db->Flush(flush, shard_.log()->FlushedWith(families));
   if (flushed.IsColumnFamilyDropped()) return Status::Ok();
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(flushed, "flushing " + shard_.Name()));
   for (rocksdb::ColumnFamilyHandle* const family : families) {

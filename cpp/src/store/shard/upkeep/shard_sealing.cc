@@ -110,10 +110,11 @@ Result<bool> ShardSealing::SealOnce(const Slab& slab, SealScope scope) {
   } catch (const std::bad_alloc&) {  // nobody could catch it in the sealer's thread
     sealed = StorageFault("sealing " + shard_.Name() + ": there is not enough memory");
   }
-  has_failed_ = !sealed.ok();
+  const bool has_failed = !sealed.ok() && sealed.status().code() != Code::kNotLeader;
+  has_failed_ = has_failed;
   {
     const MutexLock lock(shard_.mutex);
-    status_ = sealed.status();
+    status_ = has_failed ? sealed.status() : Status::Ok();
   }
   if (sealed.ok() && *sealed) slab.upkeep().seen = SlabUpkeep::Seen::kNothing;
   shard_.environment->sealer->NotifyStep();
@@ -124,8 +125,10 @@ Result<bool> ShardSealing::SealOnce(const Slab& slab, SealScope scope) {
 Result<bool> ShardSealing::SealStep(const Slab& slab, SealScope scope) {
   const auto moment = shard_.view();
   if (moment->Find(slab.id()) == nullptr) return false;  // dropped meanwhile
+  const std::shared_ptr<rocks::ShardLog> log = shard_.log();
+  TOPICDB_RETURN_IF_ERROR(log->MayWrite());
   RocksSource source = moment->Source(slab);
-  source.log = shard_.log.get();
+  source.log = log.get();
   const auto sealing =
       slab.log()->NewSealing(source, slab.layout_state(), shard_.environment->seal_limits);
   const std::string name = moment->Describe(slab.id());
@@ -137,6 +140,9 @@ Result<bool> ShardSealing::SealStep(const Slab& slab, SealScope scope) {
 
   const MutexLock lock(shard_.mutex);
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
+  if (shard_.log() != log) {  // another replica may have sealed the same blocks
+    return NotLeader("another replica has led " + shard_.Name() + " meanwhile: nothing was sealed");
+  }
   if (!shard_.HasSlab(slab)) return false;
   rocksdb::WriteBatch batch;
   TOPICDB_RETURN_IF_ERROR(

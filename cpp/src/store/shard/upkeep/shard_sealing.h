@@ -39,6 +39,11 @@ class ShardSealing : public Sealable {
   // Waits while a current slab has more than twice the fresh blocks that it should have. Does not
   // wait once sealing has failed or the sealer has stopped, or if it has no thread.
   void WaitForRoom() TOPICDB_EXCLUDES(shard_.mutex);
+  // Forgets that the last step has failed.
+  void ForgetFailure() TOPICDB_REQUIRES(shard_.mutex) {
+    has_failed_ = false;
+    status_ = Status::Ok();
+  }
   // Returns the outcome of the last step.
   Status status() const TOPICDB_REQUIRES(shard_.mutex) { return status_; }
 

@@ -50,9 +50,9 @@ TEST(DeleteFinisher, RemovesInStepsWhatALargeDeleteHides) {
 TEST(DeleteFinisher, WithNothingToRemoveItWritesNothing) {
   ShardParts shard;
   shard.Append({{"a", 1, "x"}});
-  const std::uint64_t written = shard.state.log->bytes();
+  const std::uint64_t written = shard.state.log()->bytes();
   EXPECT_TRUE(shard.deletes.Finish().ok());
-  EXPECT_EQ(shard.state.log->bytes(), written);
+  EXPECT_EQ(shard.state.log()->bytes(), written);
   EXPECT_EQ(shard.deletes.TakeRemoved(Serial{1}), 0U);
 }
 

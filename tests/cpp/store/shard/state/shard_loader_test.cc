@@ -41,7 +41,7 @@ class ShardLoaderTest : public ::testing::Test {
     return DatabaseParts::MakeEnvironment(path, options);
   }
   static Result<LoadedShard> Load(const std::string& path, bool read_only = false) {
-    return LoadShard(Environment(path, read_only), 0, /*create=*/false);
+    return LoadShard(Environment(path, read_only), 0, ShardUse::kWrite);
   }
   // Calls change(db) for a copy of the database. Returns the path of the copy.
   template <typename Change>
@@ -91,9 +91,9 @@ TEST_F(ShardLoaderTest, LoadsWhatWasCommitted) {
   EXPECT_FALSE(loaded->slabs[1].read_only);
   EXPECT_EQ(loaded->slabs[1].slab->Info({}).messages, 2U);
   EXPECT_EQ(loaded->slabs[1].slab->layout_state()->fresh_blocks, 1U);
-  EXPECT_EQ(loaded->append_ids->Find("an id")->serial, Serial{1});
-  EXPECT_TRUE(loaded->dropping.empty());
-  EXPECT_TRUE(loaded->unnamed.empty());
+  EXPECT_EQ(loaded->writer.append_ids->Find("an id")->serial, Serial{1});
+  EXPECT_TRUE(loaded->writer.dropping.empty());
+  EXPECT_TRUE(loaded->writer.unnamed.empty());
   EXPECT_EQ(loaded->state->view(), nullptr) << "nothing is published yet";
   const MutexLock lock(loaded->state->mutex);
   EXPECT_EQ(loaded->state->commit.serial, Serial{2});
@@ -104,7 +104,7 @@ TEST_F(ShardLoaderTest, OneWriterLocksAShardAndReadersDoNot) {
   ASSERT_TRUE(writer.ok()) << writer.status().message();
   const auto reader = Load(path_, /*read_only=*/true);
   ASSERT_TRUE(reader.ok()) << reader.status().message();
-  EXPECT_EQ(reader->append_ids->size(), 0U) << "a reader appends nothing";
+  EXPECT_EQ(reader->writer.append_ids->size(), 0U) << "a reader appends nothing";
   const Status second = Load(path_).status();
   EXPECT_EQ(second.code(), Code::kLocked);
   EXPECT_NE(second.message().find("mode='r'"), std::string::npos) << second.message();
@@ -113,11 +113,11 @@ TEST_F(ShardLoaderTest, OneWriterLocksAShardAndReadersDoNot) {
 TEST_F(ShardLoaderTest, CreatesAnEmptyShard) {
   const auto environment = Environment(path_);
   {
-    const auto created = LoadShard(environment, 7, /*create=*/true);
+    const auto created = LoadShard(environment, 7, ShardUse::kCreate);
     ASSERT_TRUE(created.ok()) << created.status().message();
     EXPECT_TRUE(created->slabs.empty());
   }
-  const auto loaded = LoadShard(environment, 7, /*create=*/false);
+  const auto loaded = LoadShard(environment, 7, ShardUse::kWrite);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_TRUE(loaded->slabs.empty());
   const MutexLock lock(loaded->state->mutex);
@@ -125,7 +125,7 @@ TEST_F(ShardLoaderTest, CreatesAnEmptyShard) {
 }
 
 TEST_F(ShardLoaderTest, AShardThatIsMissingIsCorruption) {
-  const Status missing = LoadShard(Environment(path_), 3, /*create=*/false).status();
+  const Status missing = LoadShard(Environment(path_), 3, ShardUse::kWrite).status();
   EXPECT_EQ(missing.code(), Code::kCorruption);
   EXPECT_NE(missing.message().find("shard 3 of "), std::string::npos) << missing.message();
   fs::remove(path_ + "/shards/0000/CURRENT");
@@ -134,7 +134,7 @@ TEST_F(ShardLoaderTest, AShardThatIsMissingIsCorruption) {
 
 TEST_F(ShardLoaderTest, AShardInAnotherPlaceIsCorruption) {
   fs::copy(path_ + "/shards/0000", path_ + "/shards/0001", fs::copy_options::recursive);
-  const Status other = LoadShard(Environment(path_), 1, /*create=*/false).status();
+  const Status other = LoadShard(Environment(path_), 1, ShardUse::kWrite).status();
   EXPECT_EQ(other.code(), Code::kCorruption);
   EXPECT_NE(other.message().find("belongs to another database or shard"), std::string::npos)
       << other.message();
@@ -191,11 +191,11 @@ TEST_F(ShardLoaderTest, WhatACrashHasLeftIsListed) {
   });
   const auto loaded = Load(path);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  EXPECT_EQ(loaded->dropping, std::vector<SlabId>{kFirst});
+  EXPECT_EQ(loaded->writer.dropping, std::vector<SlabId>{kFirst});
   ASSERT_EQ(loaded->slabs.size(), 1U);
   EXPECT_EQ(loaded->slabs[0].slab->id(), kSecond);
-  EXPECT_TRUE(loaded->unnamed.contains(BlocksFamilyName(kFirst)));
-  EXPECT_TRUE(loaded->unnamed.contains(PagesFamilyName(kFirst)));
+  EXPECT_TRUE(loaded->writer.unnamed.contains(BlocksFamilyName(kFirst)));
+  EXPECT_TRUE(loaded->writer.unnamed.contains(PagesFamilyName(kFirst)));
 }
 
 TEST_F(ShardLoaderTest, AReaderLearnsOfClassesThatAreNewerThanItsRules) {
@@ -205,11 +205,11 @@ TEST_F(ShardLoaderTest, AReaderLearnsOfClassesThatAreNewerThanItsRules) {
     DatabaseParts database(path_);
     ASSERT_TRUE(database.upkeep.SetRetention({{"new/#"}}, false).ok());
   }
-  const auto loaded = LoadShard(reader, 0, /*create=*/false);
+  const auto loaded = LoadShard(reader, 0, ShardUse::kWrite);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_EQ(loaded->slabs.back().slab->id().retention_class,
             reader->rules()->IndexOf("new/#").value());
-  ExpectCorruption(LoadShard(writer, 0, /*create=*/false).status(),
+  ExpectCorruption(LoadShard(writer, 0, ShardUse::kWrite).status(),
                    "the record of a generation is malformed");
 }
 
