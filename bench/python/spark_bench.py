@@ -1,7 +1,7 @@
 """Measures TopicDB in Spark beside Spark's own Parquet, and prints one table: `make bench-spark`.
 
 python bench/python/spark_bench.py [--small] [--rows 5000000] [--rounds 5] [--only 1,2]
-                                   [--directory DIR] [--json FILE]
+                                   [--without-python] [--directory DIR] [--json FILE]
 """
 
 from __future__ import annotations
@@ -88,6 +88,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--micro-rows", type=int, help="messages of a micro-batch of row 5")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default=",".join(PARTS), help="some of the rows")
+    parser.add_argument(
+        "--without-python",
+        action="store_true",
+        help="row 10 leaves the source in Python out, which takes an hour for 40 million messages",
+    )
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--directory", type=Path, help="where to make the files")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -114,6 +119,7 @@ def measure_all(
         options.micro_rows,
         options.rounds,
         store,
+        with_python=not options.without_python,
     )
     made = spark_data.messages(spark, bench.rows, bench.seed, 4 * bench.cores)
     spark_data.write_parquet(made, bench.parquet)

@@ -23,11 +23,20 @@ MICRO_BATCHES = 4  # in each round; the first one of a query does not count
 MICRO_MS_MAX = 150
 
 
+def sources(bench: Bench) -> dict[str, float]:
+    """Returns the sources that are measured, and how fast a whole query should be."""
+    return SOURCES if bench.with_python else {NATIVE: SOURCES[NATIVE]}
+
+
 def native_streams(bench: Bench) -> None:
-    """Measures whole queries beside batch reads, and micro-batches of 10,000 messages."""
+    """Measures whole queries beside batch reads, and micro-batches of 10,000 messages.
+
+    Micro-batches are measured beside the source in Python, and so only with it.
+    """
     connector.add(bench.spark)
     whole_queries(bench)
-    small_batches(bench)
+    if bench.with_python:
+        small_batches(bench)
 
 
 def whole_queries(bench: Bench) -> None:
@@ -46,12 +55,12 @@ def whole_queries(bench: Bench) -> None:
             f"10 {NATIVE} commitOrder={order}", digest(bench.read_parquet()), sum_of(found)
         )
     sides: dict[str, Side] = {}
-    for source in SOURCES:
+    for source in sources(bench):
         sides[source] = batch_side(bench, source)
         for order in ORDERS:
             sides[f"{source} {order}"] = stream_side(bench, source, order)
     timings = turns(sides, bench.rounds)
-    for source, faster in SOURCES.items():
+    for source, faster in sources(bench).items():
         for order, what in ORDERS.items():
             bench.report.add_rates(
                 "10",

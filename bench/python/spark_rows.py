@@ -42,6 +42,7 @@ class Bench:
     micro_rows: int
     micro_batches: int
     store: Any = None  # an S3 server (s3_server.S3Server)
+    with_python: bool = True  # row 10 measures the source in Python, too
 
     @property
     def parquet(self) -> Path:
