@@ -178,6 +178,23 @@ TEST_F(SnapshotClusterTest, AFollowerThatWasAwayTooLongGetsASnapshot) {
   cluster_.CloseAndCheck();
 }
 
+TEST_F(SnapshotClusterTest, ASnapshotWaitsForWhoeverReads) {
+  AppendCommits(3);
+  SiteProcess& follower = Follower();
+  const std::uint64_t applied = follower.AwaitState().applied;
+  follower.Kill();
+  cluster_.AppendUntilCut(applied);
+  cluster_.set_holding(follower);
+  cluster_.StartAll();
+  AppendCommits(20);
+  // The reader nearly always begins before the snapshot is here.
+  const std::uint64_t cut = cluster_.Leader().AwaitState().first;
+  RecordProperty("waits", follower.AwaitState().applied < cut ? "yes" : "no");
+  follower.Tell("release");
+  cluster_.ReadEverywhere();
+  cluster_.CloseAndCheck();
+}
+
 TEST_F(SnapshotClusterTest, ASnapshotIsInterrupted) {
   for (int round = 0; round < Rounds(2) && !HasFailure(); ++round) {
     AppendCommits(3);

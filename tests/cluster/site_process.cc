@@ -213,6 +213,7 @@ void Cluster::StartAll() {
   }
   for (SiteProcess* site : started) {
     if (flush_bytes_ != 0) site->Tell("flush " + std::to_string(flush_bytes_));
+    if (site == holding_) site->Tell("hold");
     site->Tell("join 1 2 3");
   }
 }

@@ -82,6 +82,8 @@ class Cluster {
   SiteProcess& site(std::size_t index) { return *sites_[index]; }
   // Has sites that are started later cut their logs after this many bytes.
   void set_flush_bytes(std::uint64_t bytes) { flush_bytes_ = bytes; }
+  // Has this site use its shard from when it is started.
+  void set_holding(const SiteProcess& site) { holding_ = &site; }
   // Starts those that are not running, and has all know where the others are.
   void StartAll();
   // Returns the site that leads, once one does; those that do not run or answer are passed over.
@@ -110,6 +112,7 @@ class Cluster {
   const std::chrono::milliseconds election_;
   std::vector<std::unique_ptr<SiteProcess>> sites_;
   std::uint64_t flush_bytes_ = 0;  // 0: the usual
+  const SiteProcess* holding_ = nullptr;
   std::uint64_t next_ = 0;
   std::uint64_t serial_ = 0;   // of the last commit that was acknowledged
   std::size_t asks_next_ = 0;  // the site that the client asks next

@@ -9,6 +9,8 @@
 //                             reason behind it
 //   await SERIAL              waits until readers see this commit here, whoever leads: "ok"
 //   read SERIAL               as await, followed by the values of all messages
+//   hold                      says, before it joins, that it uses the shard from the start: "ok"
+//   release                   ends to use the shard: "ok"
 //   many CALLERS SECONDS      has threads append one message each, over and over: "ok", and the
 //   times of all
 //                             appends in microseconds, sorted: number, median, 99 %, longest
@@ -72,6 +74,8 @@ class SiteProgram {
     if (command == "append") return Append(&words);
     if (command == "await") return Await(&words);
     if (command == "read") return Read(&words);
+    if (command == "hold") return Hold();
+    if (command == "release") return Release();
     if (command == "many") return Many(&words);
     if (command == "load") return Load(&words);
     if (command == "seal") return Seal();
@@ -111,6 +115,10 @@ class SiteProgram {
                                 0, options);
     if (!opened.ok()) return WordFor(opened.status());
     replica_ = std::move(*opened);
+    if (!holds_) return "ok";
+    auto lease = replica_->Read(kNoSerial, std::chrono::seconds(60));
+    if (!lease.ok()) return WordFor(lease.status());
+    held_ = std::move(*lease);
     return "ok";
   }
   Result<Serial> AppendValues(std::uint64_t first, int count) {
@@ -145,6 +153,14 @@ class SiteProgram {
     return replica_->Read(Serial{serial}, std::chrono::seconds(60));
   }
   std::string Await(std::istringstream* words) { return WordFor(ReadAt(words).status()); }
+  std::string Hold() {
+    holds_ = true;
+    return "ok";
+  }
+  std::string Release() {
+    held_.reset();
+    return "ok";
+  }
   std::string Read(std::istringstream* words) {
     const auto lease = ReadAt(words);
     if (!lease.ok()) return WordFor(lease.status());
@@ -245,6 +261,8 @@ class SiteProgram {
   std::uint64_t flush_bytes_ = ReplicaOptions().flush_bytes;
   std::unique_ptr<RaftSite> site_;
   std::unique_ptr<Replica> replica_;
+  bool holds_ = false;
+  std::unique_ptr<ShardLease> held_;
 };
 
 }  // namespace

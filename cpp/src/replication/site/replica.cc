@@ -46,8 +46,10 @@ Replica::Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environ
       options_(std::move(options)),
       name_("shard " + std::to_string(index) + " of " + environment_->database_path),
       flushed_at_(std::chrono::steady_clock::now()),
-      carrier_(site, options_.group, ShardDirectory(environment_->directory, index),
-               [this](const std::string& directory) { return MakeSource(directory); }) {}
+      carrier_(
+          site, options_.group, ShardDirectory(environment_->directory, index),
+          [this](const std::string& directory) { return MakeSource(directory); },
+          [this] { MakeRoom(); }) {}
 
 Result<std::unique_ptr<ShardLease>> Replica::Lead(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -81,7 +83,7 @@ Result<std::unique_ptr<ShardLease>> Replica::Read(Serial at_least,
     {
       const MutexLock lock(mutex_);
       if (!failure_.ok()) return failure_;
-      if (shard_ != nullptr && shard_->view()->serial() >= at_least) {
+      if (!is_making_room_ && shard_ != nullptr && shard_->view()->serial() >= at_least) {
         ++leases_;
         return std::make_unique<ShardLease>(this, shard_);
       }
@@ -113,6 +115,7 @@ Status Replica::failure() const {
 void Replica::TakeCommitted(const std::vector<CommittedEntry>& entries) {
   const MutexLock lock(mutex_);
   if (!failure_.ok()) return;
+  LetReadersIn();
   for (const CommittedEntry& entry : entries) {
     unflushed_bytes_ += entry.bytes.size();
     KeptEntry kept{entry.place, std::string(entry.bytes)};
@@ -205,7 +208,10 @@ bool Replica::FetchSnapshot(std::string_view manifest) {
       return false;
     }
   }
-  return carrier_.Fetch(manifest);
+  if (carrier_.Fetch(manifest)) return true;
+  const MutexLock lock(mutex_);
+  LetReadersIn();  // it may take long
+  return false;
 }
 
 Status Replica::InstallSnapshot() {
@@ -227,14 +233,26 @@ void Replica::InstallFetched() {
   installs_ = false;
   installed_ = index.status();
   changed_.NotifyAll();
-  environment_->commits->Notify();
+  LetReadersIn();
+}
+
+void Replica::MakeRoom() {
+  const MutexLock lock(mutex_);
+  is_making_room_ = true;
+  while (leases_ != 0 && !closing_ && failure_.ok()) changed_.Wait(mutex_);
+  is_making_room_ = true;  // others may have been let in meanwhile
+}
+
+void Replica::LetReadersIn() {
+  if (std::exchange(is_making_room_, false)) environment_->commits->Notify();
 }
 
 Result<std::uint64_t> Replica::Exchange() {
   {
     const MutexLock lock(mutex_);
-    shard_.reset();  // so nobody gets a lease
+    is_making_room_ = true;
     while (leases_ != 0) changed_.Wait(mutex_);
+    shard_.reset();
   }
   TOPICDB_RETURN_IF_ERROR(replicated_->Close());
   replicated_.reset();

@@ -41,7 +41,7 @@ class Replica;
 // Keeps the shard of a replica from being closed. It stays open when the replica begins to lead or
 // to follow: writes fail with kNotLeader while it follows. But a snapshot of another replica can
 // take its place only while nobody has a lease, so give it back soon, and views of the shard before
-// it. Threads may use one at the same time.
+// it. Until then the replica waits, and falls behind. Threads may use one at the same time.
 class ShardLease {
  public:
   ShardLease(Replica* replica, std::shared_ptr<Shard> shard)
@@ -122,7 +122,12 @@ class Replica : private RaftClient {
   // Puts a snapshot in the place of the shard.
   void InstallFetched() TOPICDB_EXCLUDES(mutex_);
   // Closes the shard once nobody has a lease, puts the snapshot in its place and opens that.
+  // Returns the index of the last entry in it.
   Result<std::uint64_t> Exchange() TOPICDB_EXCLUDES(mutex_);
+  // Waits until nobody has a lease, in the thread of the carrier: that of the site must not wait.
+  // Nobody gets one from now on, until the snapshot is installed, or entries come in its place.
+  void MakeRoom() TOPICDB_EXCLUDES(mutex_);
+  void LetReadersIn() TOPICDB_REQUIRES(mutex_);
   // Moves everything to files, and lets the log be cut.
   void FlushAll() TOPICDB_EXCLUDES(mutex_);
   // Makes the source of a snapshot from the shard, if this replica leads.
@@ -158,6 +163,7 @@ class Replica : private RaftClient {
   bool closing_ TOPICDB_GUARDED_BY(mutex_) = false;
   std::uint64_t begun_term_ TOPICDB_GUARDED_BY(mutex_) = 0;  // in which a reign was proposed
   std::uint64_t leases_ TOPICDB_GUARDED_BY(mutex_) = 0;      // that are out
+  bool is_making_room_ TOPICDB_GUARDED_BY(mutex_) = false;   // for a snapshot: nobody gets a lease
   KeptEntries to_apply_ TOPICDB_GUARDED_BY(mutex_);          // while there is no reign
   std::shared_ptr<Reign> reign_ TOPICDB_GUARDED_BY(mutex_);
   std::shared_ptr<Shard> shard_ TOPICDB_GUARDED_BY(mutex_);  // null while a snapshot replaces it

@@ -21,11 +21,12 @@ constexpr std::size_t kSourcesMax = 2;
 }  // namespace
 
 SnapshotCarrier::SnapshotCarrier(RaftSite* site, std::uint64_t group, std::string shard_directory,
-                                 MakeSource make)
+                                 MakeSource make, MakeRoom make_room)
     : site_(*site),
       group_(group),
       shard_directory_(std::move(shard_directory)),
-      make_(std::move(make)) {
+      make_(std::move(make)),
+      make_room_(std::move(make_room)) {
   RemoveTree(shard_directory_ + ".outgoing").IgnoreError();  // else making a snapshot fails
   worker_ = std::thread([this] { Work(); });
 }
@@ -144,6 +145,7 @@ void SnapshotCarrier::FetchOne(const SnapshotManifest& manifest) {
   };
   const Status fetched = FetchSnapshot(manifest, shard_directory_ + ".incoming", ask,
                                        [&] { return IsFetchVain(manifest); });
+  if (fetched.ok()) make_room_();
   {
     const MutexLock lock(mutex_);
     if (wanted_ != manifest) return;  // another one is wanted now
