@@ -118,13 +118,14 @@ double CpuOf(Cluster* cluster) {
   return cpu;
 }
 
-// Appends metrics at the leader. Returns how many seconds that took.
-double Load(SiteProcess* leader, int rows) {
-  const std::string said =
-      leader
-          ->Ask("load " + std::to_string(rows / kBatchRows) + " " + std::to_string(kBatchRows),
-                std::chrono::minutes(10))
-          .value_or("no answer");
+// Has the leader make metrics, so that making them counts on neither side.
+void Prepare(SiteProcess* leader, int rows) {
+  leader->Tell("prepare " + std::to_string(rows / kBatchRows) + " " + std::to_string(kBatchRows));
+}
+
+// Appends the metrics at the leader. Returns how many seconds that took.
+double Load(SiteProcess* leader) {
+  const std::string said = leader->Ask("load", std::chrono::minutes(10)).value_or("no answer");
   if (!said.starts_with("ok ")) Fail(said);
   return std::stod(said.substr(3)) / 1e6;
 }
@@ -134,8 +135,9 @@ Turn AppendToCluster(const Options& options) {
   Cluster cluster(place.path(), milliseconds(500));
   cluster.StartAll();
   SiteProcess& leader = cluster.Leader();
+  Prepare(&leader, options.rows);
   const double cpu = CpuOf(&cluster);
-  const double wall = Load(&leader, options.rows);
+  const double wall = Load(&leader);
   cluster.AwaitEqual();
   return {wall, CpuOf(&cluster) - cpu};
 }
@@ -226,7 +228,9 @@ void MeasureRestart(const Options& options) {
   const Place place(options.directory);
   Cluster cluster(place.path(), milliseconds(500));
   cluster.StartAll();
-  Load(&cluster.Leader(), options.rows);
+  SiteProcess& leader = cluster.Leader();
+  Prepare(&leader, options.rows);
+  Load(&leader);
   cluster.AwaitEqual();
   std::vector<double> times;
   for (int round = 0; round < options.rounds; ++round) {
@@ -251,7 +255,8 @@ void MeasureSnapshot(const Options& options) {
   SiteProcess& follower = cluster.site(leader.replica() % 3);
   const std::uint64_t applied = follower.AwaitState().applied;
   follower.Kill();
-  Load(&leader, options.rows);
+  Prepare(&leader, options.rows);
+  Load(&leader);
   cluster.AppendUntilCut(applied);
   const auto began = Clock::now();
   cluster.StartAll();

@@ -14,7 +14,8 @@
 //   many CALLERS SECONDS      has threads append one message each, over and over: "ok", and the
 //   times of all
 //                             appends in microseconds, sorted: number, median, 99 %, longest
-//   load BATCHES ROWS         appends batches of metrics and seals them: "ok", and microseconds
+//   prepare BATCHES ROWS      makes batches of metrics: "ok"
+//   load                      appends these batches and seals them: "ok", and microseconds
 //   seal                      seals all blocks: as append, without a serial
 //   rotate                    begins new generations: as seal
 //   state                     state, replica that leads, term, first, applied and last entry
@@ -27,6 +28,7 @@
 #include <iostream>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -77,7 +79,8 @@ class SiteProgram {
     if (command == "hold") return Hold();
     if (command == "release") return Release();
     if (command == "many") return Many(&words);
-    if (command == "load") return Load(&words);
+    if (command == "prepare") return Prepare(&words);
+    if (command == "load") return Load();
     if (command == "seal") return Seal();
     if (command == "rotate") return Rotate();
     if (command == "state") return State();
@@ -213,15 +216,18 @@ class SiteProgram {
     return "ok " + std::to_string(n) + " " + std::to_string(times[n / 2]) + " " +
            std::to_string(times[n * 99 / 100]) + " " + std::to_string(times[n - 1]);
   }
-  std::string Load(std::istringstream* words) {
+  std::string Prepare(std::istringstream* words) {
     int batches = 0;
     int rows = 0;
     *words >> batches >> rows;
-    const MetricsLoad load(batches, rows);
+    load_.emplace(batches, rows);
+    return "ok";
+  }
+  std::string Load() {
     auto led = replica_->Lead(std::chrono::milliseconds(0));
     if (!led.ok()) return WordFor(led.status());
     const auto began = std::chrono::steady_clock::now();
-    for (const auto& batch : load.batches()) {
+    for (const auto& batch : load_->batches()) {
       ShardCommit commit;
       commit.messages = batch;
       (**led)->Commit(&commit);
@@ -261,6 +267,7 @@ class SiteProgram {
   std::uint64_t flush_bytes_ = ReplicaOptions().flush_bytes;
   std::unique_ptr<RaftSite> site_;
   std::unique_ptr<Replica> replica_;
+  std::optional<MetricsLoad> load_;
   bool holds_ = false;
   std::unique_ptr<ShardLease> held_;
 };

@@ -339,6 +339,113 @@ TEST_P(ReplicatedShardTest, MemoryIsRightWhoeverLeads) {
   }
 }
 
+// A large delete first hides its messages, and then removes them in steps.
+TEST_P(ReplicatedShardTest, TheNextLeaderFinishesALargeDelete) {
+  constexpr int kMessages = 25'000;
+  EntryFile log;
+  const auto first = NewReplica();
+  const auto second = NewReplica(/*seals=*/true);
+  ASSERT_TRUE(first->Lead(&log, 4, TermLog::Fault::kRefused));  // the first step of the delete
+  std::vector<MessageView> messages;
+  for (int i = 0; i < kMessages; ++i) messages.push_back({"kept/1", i, "value"});
+  messages.push_back({"kept/2", 1, "value"});
+  ShardCommit commit;
+  commit.messages = messages;
+  first->shard().Commit(&commit);
+  ASSERT_TRUE(commit.status.ok()) << commit.status.message();
+  TransactionOps ops;
+  ops.deletes.push_back({Filter::Parse("kept/1").value(), {}});
+  ShardCommit deletion;
+  deletion.transaction = &ops;
+  first->shard().Commit(&deletion);
+  EXPECT_EQ(deletion.status.code(), Code::kNotLeader);
+  first->Follow();
+  second->CatchUp(log);
+  ASSERT_EQ(second->shard().view()->deletes().size(), 1U) << "the delete is a record";
+  ASSERT_TRUE(second->Lead(&log));
+  while (!second->shard().view()->deletes().empty()) std::this_thread::yield();
+  second->Follow();
+  first->CatchUp(log);
+  EXPECT_EQ(Describe(first->shard()), Describe(second->shard()));
+  EXPECT_TRUE(first->shard().view()->deletes().empty());
+}
+
+// While a merge is under way, another replica leads and merges the same slabs.
+TEST_P(ReplicatedShardTest, AMergeDoesNotGoOnInAnotherTerm) {
+  constexpr int kMessages = 20'000;  // more than a merge reads between two looks at the interrupt
+  EntryFile log;
+  const auto first = NewReplica();
+  const auto second = NewReplica();
+  ASSERT_TRUE(first->Lead(&log));
+  std::vector<std::string> topics;
+  for (int i = 0; i < kMessages; ++i) topics.push_back("last/" + std::to_string(i));
+  std::vector<MessageView> messages;
+  for (int i = 0; i < kMessages; ++i) messages.push_back({topics[i], 1, "value"});
+  KeepLastMerge merge;
+  merge.keep_last = 2;
+  for (int generation = 0; generation < 2; ++generation) {
+    ShardCommit commit;
+    commit.messages = messages;
+    first->shard().Commit(&commit);
+    ASSERT_TRUE(commit.status.ok()) << commit.status.message();
+    merge.from.push_back(first->shard().view()->current()[1].slab->id());
+    ASSERT_EQ(merge.from.back().retention_class, kLast);
+    ASSERT_TRUE(first->shard().Rotate(kLast, std::nullopt).ok());
+  }
+  merge.to = merge.from.back();
+  merge.to.generation = merge.to.generation.Next();
+  int looks = 0;
+  const auto merged = first->shard().MergeLast(merge, [&] {
+    if (++looks > 1) return false;
+    first->Follow();
+    second->CatchUp(log);
+    EXPECT_TRUE(second->Lead(&log));
+    EXPECT_TRUE(second->shard().MergeLast(merge, nullptr).ok());
+    second->Follow();
+    EXPECT_TRUE(first->Lead(&log));
+    return false;
+  });
+  EXPECT_GT(looks, 0);
+  ASSERT_FALSE(merged.ok());
+  EXPECT_EQ(merged.status().code(), Code::kNotLeader) << merged.status().message();
+  first->Follow();
+  second->CatchUp(log);
+  EXPECT_EQ(Describe(first->shard()), Describe(second->shard()));
+  first->Reopen();
+  EXPECT_EQ(Describe(first->shard()), Describe(second->shard()));
+}
+
+// Where there are many slabs, families are made ahead, and dropped several at a time.
+TEST_P(ReplicatedShardTest, FamiliesThatWereMadeAheadAreKnownToWhoeverLeads) {
+  constexpr int kGenerations = 150;
+  constexpr RetentionClassId kKept{2};
+  EntryFile log;
+  const auto first = NewReplica();
+  const auto second = NewReplica();
+  ASSERT_TRUE(first->Lead(&log));
+  for (int i = 0; i < kGenerations; ++i) {
+    ASSERT_TRUE(first->shard().Rotate(kKept, std::nullopt).ok());
+  }
+  // It is hidden, and its families are there until others go, too.
+  ASSERT_TRUE(first->shard().DropSlab(kKept, Generation{1}).ok());
+  first->Follow();
+  second->CatchUp(log);
+  ASSERT_TRUE(second->Lead(&log));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(second->shard().Rotate(kKept, std::nullopt).ok());
+    first->CatchUp(log);
+  }
+  EXPECT_EQ(Describe(first->shard()), Describe(second->shard()));
+  second->Follow();
+  ASSERT_TRUE(first->Lead(&log));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(first->shard().Rotate(kKept, std::nullopt).ok());
+  ASSERT_TRUE(first->shard().DropSlab(kKept, Generation{2}).ok());
+  EXPECT_TRUE(first->shard().FinishDrops().ok());
+  first->Follow();
+  second->CatchUp(log);
+  EXPECT_EQ(Describe(first->shard()), Describe(second->shard()));
+}
+
 // A view is a moment, also while other entries are applied.
 TEST_P(ReplicatedShardTest, AViewOfAFollowerDoesNotChange) {
   EntryFile log;
