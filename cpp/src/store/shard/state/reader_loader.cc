@@ -1,6 +1,7 @@
 #include "store/shard/state/reader_loader.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "store/shard/state/record_reader.h"
@@ -87,9 +88,14 @@ class ReaderLoader {
   }
 
   Status LoadSlabs() TOPICDB_REQUIRES(shard_.mutex) {
-    return records_.ForEach(meta::SlabPrefix(), "generations",
-                            [&](std::string_view key, std::string_view value)
-                                TOPICDB_REQUIRES(shard_.mutex) { return TakeSlab(key, value); });
+    std::vector<std::pair<std::string, std::string>> found;
+    TOPICDB_RETURN_IF_ERROR(records_.ForEach(meta::SlabPrefix(), "generations",
+                                             [&](std::string_view key, std::string_view value) {
+                                               found.emplace_back(key, value);
+                                               return Status::Ok();
+                                             }));
+    for (const auto& [key, value] : found) TOPICDB_RETURN_IF_ERROR(TakeSlab(key, value));
+    return Status::Ok();
   }
 
   Status TakeSlab(std::string_view key, std::string_view value) TOPICDB_REQUIRES(shard_.mutex) {
