@@ -42,7 +42,7 @@ class SlabWriteTest : public ::testing::Test {
   }
 
   SlabWrite NewWrite() {
-    return {shard_.state.db.get(), shard_.state.log.get(), shard_.state.environment->seal_limits,
+    return {shard_.state.db.get(), shard_.state.log().get(), shard_.state.environment->seal_limits,
             slab_.get()};
   }
   RocksSource Source() const { return {shard_.state.db.get(), nullptr, slab_->families()}; }
