@@ -3,17 +3,17 @@
 #include <memory>
 #include <utility>
 
-#include "replication/read_record.h"
+#include "store/shard/state/record_reader.h"
 
 namespace topicdb::replication {
 
 Result<std::unique_ptr<UnloggedRocks>> UnloggedRocks::Make(const OpenedShard& shard) {
   meta::Applied applied;
   meta::CommitState state;
-  TOPICDB_RETURN_IF_ERROR(ReadRecord(shard.db, shard.name, meta::AppliedKey(),
-                                     "place in the replicated log", &applied));
+  const RecordReader records(shard.db, shard.name);
   TOPICDB_RETURN_IF_ERROR(
-      ReadRecord(shard.db, shard.name, meta::CommitStateKey(), "commit state", &state));
+      records.Read(meta::AppliedKey(), "place in the replicated log", &applied));
+  TOPICDB_RETURN_IF_ERROR(records.Read(meta::CommitStateKey(), "commit state", &state));
   std::unique_ptr<UnloggedRocks> rocks(new UnloggedRocks(shard, applied, state.serial));
   for (const auto& [name, family] : shard.families->all()) rocks->Add(family->get());
   return rocks;

@@ -44,7 +44,7 @@ Replica::Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environ
       environment_(std::move(environment)),
       index_(index),
       options_(std::move(options)),
-      name_("shard " + std::to_string(index) + " of " + environment_->database_path),
+      name_(environment_->NameOfShard(index)),
       flushed_at_(std::chrono::steady_clock::now()),
       carrier_(
           site, options_.group, ShardDirectory(environment_->directory, index),

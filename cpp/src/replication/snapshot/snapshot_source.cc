@@ -8,9 +8,9 @@
 
 #include "base/file/file.h"
 #include "base/file/files.h"
-#include "replication/read_record.h"
 #include "rocks/rocks_compat.h"
 #include "rocks/rocks_options.h"
+#include "store/shard/state/record_reader.h"
 #include "store/slab/family_stock.h"
 
 namespace topicdb::replication {
@@ -62,10 +62,10 @@ Status SnapshotSource::Describe(const rocks::SharedResources& resources, std::ui
         rocks::MakeDbOptions(resources, /*read_only=*/true), directory_, families, &handles, &copy);
     TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(opened, "opening it"));
     meta::CommitState state;
-    Status read = ReadRecord(copy.get(), "the copy", meta::AppliedKey(),
-                             "place in the replicated log", &manifest_.applied);
-    if (read.ok())
-      read = ReadRecord(copy.get(), "the copy", meta::CommitStateKey(), "commit state", &state);
+    const RecordReader records(copy.get(), "the copy");
+    Status read =
+        records.Read(meta::AppliedKey(), "place in the replicated log", &manifest_.applied);
+    if (read.ok()) read = records.Read(meta::CommitStateKey(), "commit state", &state);
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
       copy->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
     }

@@ -61,7 +61,7 @@ Result<std::shared_ptr<Shard>> Shard::Open(std::shared_ptr<const ShardEnvironmen
     if (futile || std::chrono::steady_clock::now() > deadline) {
       // What seems to be damage may be a file that the writer was changing.
       if (!shard.ok() && !changed) return shard;
-      return StorageFault("shard " + std::to_string(index) + " of " + environment->database_path +
+      return StorageFault(environment->NameOfShard(index) +
                           " is being changed too fast to be opened for reading; try again");
     }
     std::this_thread::sleep_for(kReadOnlyPause);

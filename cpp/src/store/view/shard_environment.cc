@@ -19,6 +19,10 @@ SealLimits MakeSealLimits(std::size_t seal_bytes) {
 
 }  // namespace
 
+std::string ShardEnvironment::NameOfShard(std::uint32_t index) const {
+  return "shard " + std::to_string(index) + " of " + database_path;
+}
+
 LayoutKind ShardEnvironment::LayoutOfNew(const SlabId& id, std::optional<LayoutKind> before) const {
   if (IsReserved(id)) return LayoutKind::kSkipstream;
   const auto now = rules();

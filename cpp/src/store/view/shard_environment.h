@@ -56,6 +56,9 @@ struct ShardEnvironment {
 
   std::shared_ptr<const RetentionRules> rules() const { return retention->current(); }
 
+  // Returns "shard 2 of fleet.db", for messages.
+  std::string NameOfShard(std::uint32_t index) const;
+
   // These tell how slabs are made. The class of reserved topics is the same in all versions of the
   // rules.
 

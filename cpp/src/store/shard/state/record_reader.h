@@ -9,12 +9,13 @@
 #include <rocksdb/db.h>
 
 #include "rocks/rocks_compat.h"
+#include "store/catalog/meta.h"
 #include "topicdb/status.h"
 
 namespace topicdb {
 
-// Reads records of the default column family of a shard, as they are now. The loaders of a shard
-// own one, which lives as long as they do. Immutable, and therefore thread-safe.
+// Reads records of the default column family of a shard, as they are now. Whoever loads something
+// of a shard makes one. Immutable, and therefore thread-safe.
 class RecordReader {
  public:
   // `name` is that of the shard, for messages. `db` must outlive the reader.
@@ -41,6 +42,14 @@ class RecordReader {
     TOPICDB_ASSIGN_OR_RETURN(auto found, Find(key, what));
     if (!found.has_value()) return Damaged(std::string("it has no ") + what);
     return std::move(*found);
+  }
+  // Decodes the record with this key into `record`, which stays as it is if there is none. Returns
+  // kCorruption if the record is malformed.
+  template <typename Record>
+  Status Read(const std::string& key, const char* what, Record* record) const {
+    TOPICDB_ASSIGN_OR_RETURN(const auto found, Find(key, what));
+    if (!found.has_value() || meta::Decode(*found, record)) return Status::Ok();
+    return Damaged(std::string("its ") + what + " is malformed");
   }
   // Calls visit(key, value) for each record whose key has the prefix, until that fails.
   template <typename Visit>

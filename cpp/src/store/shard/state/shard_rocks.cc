@@ -77,8 +77,8 @@ Result<ShardRocks> OpenShardRocks(const ShardEnvironment& environment, std::uint
   if (create) {
     TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory));
   } else if (!Exists(directory + "/CURRENT")) {
-    return Corruption("shard " + std::to_string(index) + " of " + environment.database_path + ": " +
-                      directory + " or its file CURRENT is missing");
+    return Corruption(environment.NameOfShard(index) + ": " + directory +
+                      " or its file CURRENT is missing");
   }
   TOPICDB_RETURN_IF_ERROR(OpenFamilies(environment, directory, create, &opened));
   return opened;

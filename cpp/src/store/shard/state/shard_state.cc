@@ -30,9 +30,7 @@ ShardState::ShardState(std::shared_ptr<const ShardEnvironment> of, std::uint32_t
 
 ShardState::~ShardState() { CloseRocks().IgnoreError(); }
 
-std::string ShardState::Name() const {
-  return "shard " + std::to_string(index) + " of " + environment->database_path;
-}
+std::string ShardState::Name() const { return environment->NameOfShard(index); }
 
 std::shared_ptr<const ShardView> ShardState::view() const {
   const MutexLock lock(view_mutex_);
