@@ -86,6 +86,17 @@ void ForEachRow(const ShardView& view, const Slab& slab, Visit visit) {
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
+// Commits messages, and what a transaction does besides. Returns the serial, or why it has failed.
+Result<Serial> Commit(Shard* shard, const std::vector<MessageView>& messages,
+                      TransactionOps* ops = nullptr) {
+  ShardCommit commit;
+  commit.messages = messages;
+  commit.transaction = ops;
+  shard->Commit(&commit);
+  if (!commit.status.ok()) return commit.status;
+  return commit.serial;
+}
+
 // Returns everything that readers of a shard see, as text.
 std::string Describe(const Shard& shard) {
   const auto view = shard.view();
@@ -243,18 +254,12 @@ class Chance {
     }
     std::vector<MessageView> messages;
     for (int i = 0; i < 30; ++i) messages.push_back({topics[i], Below(1'000), "some value"});
-    ShardCommit commit;
-    commit.messages = messages;
-    shard->Commit(&commit);
-    return commit.status;
+    return Commit(shard, messages).status();
   }
   Status Delete(Shard* shard) {
     TransactionOps ops;
     ops.deletes.push_back({Filter::Parse("+/" + std::to_string(Below(41)) + "/#").value(), {}});
-    ShardCommit commit;
-    commit.transaction = &ops;
-    shard->Commit(&commit);
-    return commit.status;
+    return Commit(shard, {}, &ops).status();
   }
   Status DropOldest(Shard* shard) {
     const auto view = shard->view();
@@ -349,16 +354,11 @@ TEST_P(ReplicatedShardTest, TheNextLeaderFinishesALargeDelete) {
   std::vector<MessageView> messages;
   for (int i = 0; i < kMessages; ++i) messages.push_back({"kept/1", i, "value"});
   messages.push_back({"kept/2", 1, "value"});
-  ShardCommit commit;
-  commit.messages = messages;
-  first->shard().Commit(&commit);
-  ASSERT_TRUE(commit.status.ok()) << commit.status.message();
+  const auto stored = Commit(&first->shard(), messages);
+  ASSERT_TRUE(stored.ok()) << stored.status().message();
   TransactionOps ops;
   ops.deletes.push_back({Filter::Parse("kept/1").value(), {}});
-  ShardCommit deletion;
-  deletion.transaction = &ops;
-  first->shard().Commit(&deletion);
-  EXPECT_EQ(deletion.status.code(), Code::kNotLeader);
+  EXPECT_EQ(Commit(&first->shard(), {}, &ops).status().code(), Code::kNotLeader);
   first->Follow();
   second->CatchUp(log);
   ASSERT_EQ(second->shard().view()->deletes().size(), 1U) << "the delete is a record";
@@ -384,10 +384,8 @@ TEST_P(ReplicatedShardTest, AMergeDoesNotGoOnInAnotherTerm) {
   KeepLastMerge merge;
   merge.keep_last = 2;
   for (int generation = 0; generation < 2; ++generation) {
-    ShardCommit commit;
-    commit.messages = messages;
-    first->shard().Commit(&commit);
-    ASSERT_TRUE(commit.status.ok()) << commit.status.message();
+    const auto stored = Commit(&first->shard(), messages);
+    ASSERT_TRUE(stored.ok()) << stored.status().message();
     merge.from.push_back(first->shard().view()->current()[1].slab->id());
     ASSERT_EQ(merge.from.back().retention_class, kLast);
     ASSERT_TRUE(first->shard().Rotate(kLast, std::nullopt).ok());
@@ -485,12 +483,9 @@ TEST_P(ReplicatedShardTest, AFollowerRefusesEveryWrite) {
   follower->CatchUp(log);
   const std::string before = Describe(follower->shard());
   Shard& shard = follower->shard();
-  const std::vector<MessageView> messages{{"kept/1", 1, "value"}};
-  ShardCommit commit;
-  commit.messages = messages;
-  shard.Commit(&commit);
-  EXPECT_EQ(commit.status.code(), Code::kNotLeader);
-  EXPECT_NE(commit.status.message().find("write there"), std::string::npos);
+  const Status refused = Commit(&shard, {{"kept/1", 1, "value"}}).status();
+  EXPECT_EQ(refused.code(), Code::kNotLeader);
+  EXPECT_NE(refused.message().find("write there"), std::string::npos);
   EXPECT_EQ(shard.Rotate(std::nullopt, std::nullopt).code(), Code::kNotLeader);
   EXPECT_EQ(shard.EnsureReservedSlab().code(), Code::kNotLeader);
   if (GetParam() == LayoutKind::kColumnar) {
@@ -506,12 +501,9 @@ TEST_P(ReplicatedShardTest, TheNextLeaderContinuesTheSerials) {
   const auto first = NewReplica();
   const auto second = NewReplica();
   const auto append = [](TestReplica* leader) {
-    const std::vector<MessageView> messages{{"kept/1", 1, "value"}};
-    ShardCommit commit;
-    commit.messages = messages;
-    leader->shard().Commit(&commit);
-    EXPECT_TRUE(commit.status.ok()) << commit.status.message();
-    return commit.serial;
+    const auto stored = Commit(&leader->shard(), {{"kept/1", 1, "value"}});
+    EXPECT_TRUE(stored.ok()) << stored.status().message();
+    return stored.ok() ? *stored : kNoSerial;
   };
   ASSERT_TRUE(first->Lead(&log));
   const Serial serial = append(first.get());
@@ -538,19 +530,12 @@ TEST_P(ReplicatedShardTest, ATransactionOfAnEarlierTermIsRefused) {
   first->Follow();
   ASSERT_TRUE(second->Lead(&log));
   const std::vector<MessageView> messages{{"kept/1", 1, "value"}};
-  {
-    ShardCommit commit;
-    commit.messages = messages;
-    second->shard().Commit(&commit);
-    ASSERT_TRUE(commit.status.ok()) << commit.status.message();
-  }
+  const auto stored = Commit(&second->shard(), messages);
+  ASSERT_TRUE(stored.ok()) << stored.status().message();
   second->Follow();
   ASSERT_TRUE(first->Lead(&log));
-  ShardCommit commit;
-  commit.messages = messages;
-  commit.transaction = &ops;
-  first->shard().Commit(&commit);
-  EXPECT_EQ(commit.status.code(), Code::kConflict) << commit.status.message();
+  const Status conflicting = Commit(&first->shard(), messages, &ops).status();
+  EXPECT_EQ(conflicting.code(), Code::kConflict) << conflicting.message();
   first->shard().EndTransaction();
 }
 
@@ -589,11 +574,9 @@ TEST_P(ReplicatedShardTest, AReaderOfTheLogGetsEachMessageOnce) {
         EXPECT_TRUE(leader.shard().Rotate(std::nullopt, std::nullopt).ok());
       }
       const std::string values[] = {std::to_string(next++), std::to_string(next++)};
-      const std::vector<MessageView> messages{{"kept/1", 1, values[0]}, {"old/2", 2, values[1]}};
-      ShardCommit commit;
-      commit.messages = messages;
-      leader.shard().Commit(&commit);
-      ASSERT_TRUE(commit.status.ok()) << commit.status.message();
+      const auto committed =
+          Commit(&leader.shard(), {{"kept/1", 1, values[0]}, {"old/2", 2, values[1]}});
+      ASSERT_TRUE(committed.ok()) << committed.status().message();
       stored.insert(stored.end(), std::begin(values), std::end(values));
       for (int i = 0; i < 3; ++i) {
         if (chance.Below(3) > 0) continue;
@@ -628,13 +611,10 @@ TEST_P(ReplicatedShardTest, WhoeverWritesWhileTheLeaderChangesLosesNothing) {
       while (!ends) {
         const std::string value = std::to_string(next++);
         const std::string topic = "kept/" + value;
-        const std::vector<MessageView> messages{{topic, 1, value}};
-        ShardCommit commit;
-        commit.messages = messages;
-        replica->shard().Commit(&commit);
+        const Status status = Commit(&replica->shard(), {{topic, 1, value}}).status();
         const MutexLock lock(mutex);
-        if (commit.status.ok()) stored.insert(value);
-        if (commit.status.code() == Code::kNotLeader) refused.insert(value);
+        if (status.ok()) stored.insert(value);
+        if (status.code() == Code::kNotLeader) refused.insert(value);
       }
     });
     threads.emplace_back([&, replica] {
