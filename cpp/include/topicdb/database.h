@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,6 +32,10 @@ namespace topicdb {
 
 class DatabaseImpl;
 struct JobInfo;
+struct ShardEnvironment;
+class ShardSource;
+using MakeShardSource =
+    std::function<std::unique_ptr<ShardSource>(std::shared_ptr<const ShardEnvironment>)>;
 class StreamWatch;
 class Tail;
 struct TailOptions;
@@ -58,6 +63,9 @@ class Database {
   // them. Returns the error of the first shard if all are missing.
   static Result<std::unique_ptr<Database>> Open(const std::string& path,
                                                 const OpenOptions& options);
+  // Does the same, with shards from what `make` makes instead of the directory's own.
+  static Result<std::unique_ptr<Database>> Open(const std::string& path, const OpenOptions& options,
+                                                const MakeShardSource& make);
   // Opens an upload for reading, whatever options.read_only says. It is a database at one moment:
   // Refresh changes nothing. Reads the manifest, and small files as a whole; they stay in a
   // temporary directory as long as the database is open. Table files are read in part, when reads
@@ -248,6 +256,13 @@ class Database {
                                     const CopyOptions& options,
                                     const InterruptCheck& interrupted = nullptr);
 
+  // Waits until reads see these commits, by shard: such as those of a receipt, which another
+  // replica of the database has returned. Refreshes a read-only handle meanwhile. Returns kStale,
+  // which names a shard, if that takes longer than `timeout`; without one it waits for ever. Also
+  // returns kInvalidArgument if there is no such shard, and kInterrupted.
+  Status AwaitCommits(const std::map<std::uint32_t, Serial>& serials,
+                      std::optional<std::chrono::microseconds> timeout,
+                      const InterruptCheck& interrupted = nullptr) const;
   // Lets a read-only handle see what was written since. Other handles are always up to date.
   Status Refresh();
   // Seals all fresh blocks, moves everything to files and fsyncs them.

@@ -9,6 +9,7 @@
 #include "store/cursor/scan_steps.h"
 #include "store/cursor/stream_watch_impl.h"
 #include "store/cursor/tail_impl.h"
+#include "store/database/commit_wait.h"
 #include "store/database/create.h"
 #include "store/database/database_impl.h"
 #include "store/database/missing_shards.h"
@@ -102,7 +103,13 @@ Result<MissingReasons> Database::LeftOut(const std::vector<Filter>& filters) con
 
 Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
                                                  const OpenOptions& options) {
-  TOPICDB_ASSIGN_OR_RETURN(auto impl, DatabaseImpl::Open(path, options));
+  return Open(path, options, MakeShardSource());
+}
+
+Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
+                                                 const OpenOptions& options,
+                                                 const MakeShardSource& make) {
+  TOPICDB_ASSIGN_OR_RETURN(auto impl, DatabaseImpl::Open(path, options, make));
   return std::unique_ptr<Database>(new Database(std::move(impl), Missing::kRefused));
 }
 
@@ -381,6 +388,30 @@ Result<Stats> Database::GetStats() const {
   return stats;
 }
 
+Status Database::AwaitCommits(const std::map<std::uint32_t, Serial>& serials,
+                              std::optional<std::chrono::microseconds> timeout,
+                              const InterruptCheck& interrupted) const {
+  TOPICDB_RETURN_IF_ERROR(CheckShards("at_least", serials, schema().shards));
+  std::string behind;  // the first shard that lacks its commit
+  const auto look = [&]() -> Result<bool> {
+    TOPICDB_ENTER(impl_);
+    for (const auto& [index, serial] : serials) {
+      TOPICDB_ASSIGN_OR_RETURN(const auto shard, impl_->shards().Find(index));
+      const Serial seen = shard->view()->serial();
+      if (seen >= serial) continue;
+      behind = shard->Name() + " has not come to commit " + std::to_string(serial.value()) +
+               ", only to " + std::to_string(seen.value());
+      return false;
+    }
+    behind.clear();
+    return true;
+  };
+  TOPICDB_RETURN_IF_ERROR(LookUntil(impl_, timeout, interrupted, look));
+  if (behind.empty()) return Status::Ok();
+  return Stale(behind +
+               ": read from another replica, or wait longer (a read-only handle: Refresh)");
+}
+
 Status Database::Refresh() {
   TOPICDB_ENTER(impl_);
   return impl_->Refresh();
@@ -400,7 +431,8 @@ Status Database::Flush() {
   TOPICDB_ENTER(impl_);
   for (const auto& shard : impl_->shards().All()) {
     TOPICDB_RETURN_IF_ERROR(shard->CheckInPlace());
-    TOPICDB_RETURN_IF_ERROR(shard->SealAll());
+    const Status sealed = shard->SealAll();
+    if (sealed.code() != Code::kNotLeader) TOPICDB_RETURN_IF_ERROR(sealed);  // the leader seals
     TOPICDB_RETURN_IF_ERROR(shard->Flush());
     TOPICDB_RETURN_IF_ERROR(impl_->upkeep().RemoveGarbage(*shard, GarbageScope::kAll));
   }

@@ -41,7 +41,8 @@ struct Part {
 };
 
 // Divides messages by shard. Returns kReadOnly or kMissingShard, which name a message, if its shard
-// is not open here. REQUIRES: CheckMessages has returned OK
+// is not open here, and kNotLeader if another replica writes it.
+// REQUIRES: CheckMessages has returned OK
 Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
                                        std::span<const MessageView> messages,
                                        const MessageKeys& keys) {
@@ -66,17 +67,18 @@ Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
       return Status(shard.status().code(), choice.Describe(part.first_row, topic) + ": " +
                                                shard.status().message() + "; nothing was stored");
     }
+    TOPICDB_RETURN_IF_ERROR((*shard)->MayWrite());  // before anything is stored
     part.shard = std::move(*shard);
     parts.push_back(std::move(part));
   }
   return parts;
 }
 
-// Checks the id of an append before anything is written. Asks all shards, since those that have no
-// messages of this append may know the id, too.
+// Checks the id of an append before anything is written. Asks all shards that are written here,
+// since those that have no messages of this append may know the id, too.
 Status CheckId(const DatabaseImpl& impl, const AppendId& append) {
   TOPICDB_RETURN_IF_ERROR(CheckAppendId(append.id));
-  for (const auto& shard : impl.shards().All()) {
+  for (const auto& shard : impl.shards().Writable()) {
     const std::optional<KnownAppend> known = shard->FindAppend(append.id);
     if (known.has_value()) TOPICDB_RETURN_IF_ERROR(CheckSameAppend(append, *known));
   }
@@ -242,6 +244,7 @@ Result<std::optional<Receipt>> Database::FindAppend(std::string_view id) const {
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
   TOPICDB_RETURN_IF_ERROR(CheckAppendId(id));
+  TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckLeadsAll());
   Receipt receipt;
   for (const auto& shard : impl_->shards().All()) {
     const std::optional<KnownAppend> known = shard->FindAppend(id);
@@ -296,6 +299,7 @@ Result<Receipt> Database::Delete(const Filter& filter, const TimeRange& range,
   TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
   TOPICDB_RETURN_IF_ERROR(CheckDelete(filter, range, TopicUse::kPublic));
   TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayChange({filter}).WithContext("delete"));
+  TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckLeadsAll());
   Receipt receipt;
   receipt.durability = durability.value_or(impl_->default_durability());
   const auto shards = impl_->shards().All();
@@ -323,6 +327,7 @@ Result<std::unique_ptr<Transaction>> Database::Begin(const TransactionOptions& o
                            ", the database has " + std::to_string(shards));
   }
   TOPICDB_ASSIGN_OR_RETURN(auto shard, impl_->shards().Find(options.shard));
+  TOPICDB_RETURN_IF_ERROR(shard->MayWrite());
   TOPICDB_RETURN_IF_ERROR(CheckGeneration(*shard, options.generation));
   return std::make_unique<Transaction>(
       std::make_shared<TransactionImpl>(impl_, std::move(shard), options));

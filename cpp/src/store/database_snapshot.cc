@@ -79,6 +79,7 @@ Result<SnapshotInfo> Database::MakeSnapshot(const std::string& path, const CopyO
 
 Result<SnapshotInfo> DatabaseImpl::MakeSnapshot(const std::string& path, const CopyOptions& options,
                                                 const InterruptCheck& interrupted) {
+  TOPICDB_RETURN_IF_ERROR(shards_.CheckNotReplicated("snapshot"));
   TOPICDB_RETURN_IF_ERROR(shards_.CheckMayWriteAll("snapshot"));
   TOPICDB_RETURN_IF_ERROR(upkeep_.CheckInPlace());
   const std::string& database_path = environment_->database_path;

@@ -1,8 +1,5 @@
 #include "store/database/database_impl.h"
 
-#include <algorithm>
-
-#include "base/thread/parallel.h"
 #include "store/catalog/database_hold.h"
 #include "store/database/create.h"
 #include "store/upload/fetched_files.h"
@@ -62,19 +59,21 @@ Result<HeldDatabase> FindAndHold(const std::string& path, const OpenOptions& opt
 }  // namespace
 
 DatabaseImpl::DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
-                           const OpenOptions& options)
+                           std::unique_ptr<ShardSource> source, const OpenOptions& options)
     : environment_(std::move(environment)),
       durability_(options.durability),
-      shards_(environment_, options.only_shards, options.on_damage),
+      shards_(environment_, std::move(source), options.only_shards, options.on_damage),
       jobs_(environment_, shards_, closing_),
       upkeep_(environment_, shards_, closing_, options) {}
 
 Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::Open(const std::string& path,
-                                                         const OpenOptions& options) {
+                                                         const OpenOptions& options,
+                                                         const MakeShardSource& make) {
   TOPICDB_RETURN_IF_ERROR(CheckOptions(options));
   TOPICDB_ASSIGN_OR_RETURN(HeldDatabase held, FindAndHold(path, options));
-  auto database =
-      std::make_shared<DatabaseImpl>(MakeShardEnvironment(path, held.found, options), options);
+  const auto environment = MakeShardEnvironment(path, held.found, options);
+  auto source = make ? make(environment) : std::make_unique<LocalShards>(environment);
+  auto database = std::make_shared<DatabaseImpl>(environment, std::move(source), options);
   database->hold_ = std::move(held.hold);
   TOPICDB_RETURN_IF_ERROR(database->shards_.Open());
   if (!options.read_only) {
@@ -96,7 +95,8 @@ Result<std::shared_ptr<DatabaseImpl>> DatabaseImpl::OpenUpload(const Upload& upl
   environment->database_path = upload.url;
   environment->resources.objects = files->env();
   environment->files = std::move(files);
-  auto database = std::make_shared<DatabaseImpl>(environment, options);
+  auto database = std::make_shared<DatabaseImpl>(
+      environment, std::make_unique<LocalShards>(environment), options);
   TOPICDB_RETURN_IF_ERROR(database->shards_.Open());
   return database;
 }
@@ -161,21 +161,9 @@ Status DatabaseImpl::Close() {
   for (ViewHolder* holder : holders) holder->Release();
   environment_->readers->Clear();
   environment_->sealer->Stop();
-  const std::vector<std::shared_ptr<Shard>> shards = shards_.TakeAll();
-  std::vector<Status> closed(shards.size());
-  const auto close = [&](std::size_t i) {
-    closed[i] = shards[i]->Close();
-    return Status::Ok();  // so that all are closed
-  };
-  if (environment_->read_only) {  // to free what thousands of column families take is work
-    RunInParallel(shards.size(), close).IgnoreError();
-  } else {  // what is written last has an order that can be told again
-    for (std::size_t i = 0; i < shards.size(); ++i) close(i).IgnoreError();
-  }
+  const Status closed = shards_.Close();
   hold_.reset();
-  const auto first =
-      std::find_if(closed.begin(), closed.end(), [](const Status& status) { return !status.ok(); });
-  return first == closed.end() ? Status::Ok() : *first;
+  return closed;
 }
 
 }  // namespace topicdb

@@ -52,13 +52,16 @@ class SubscriptionHub;
 // the shards' numbers.
 class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
  public:
-  // Does what Database::Open does.
+  // Does what Database::Open does. The database has its shards from what `make` makes, or from
+  // LocalShards if that is empty.
   static Result<std::shared_ptr<DatabaseImpl>> Open(const std::string& path,
-                                                    const OpenOptions& options);
+                                                    const OpenOptions& options,
+                                                    const MakeShardSource& make = {});
   // Does what Database::OpenUpload does.
   static Result<std::shared_ptr<DatabaseImpl>> OpenUpload(const Upload& upload,
                                                           OpenOptions options);
-  DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment, const OpenOptions& options);
+  DatabaseImpl(std::shared_ptr<const ShardEnvironment> environment,
+               std::unique_ptr<ShardSource> source, const OpenOptions& options);
 
   const ShardEnvironment& environment() const { return *environment_; }
   Durability default_durability() const { return durability_; }

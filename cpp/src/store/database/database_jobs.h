@@ -26,7 +26,8 @@ class DatabaseJobs {
       : environment_(std::move(environment)), shards_(shards), closing_(closing) {}
 
   // Applies committed jobs, removes what earlier jobs have left behind, and starts a thread that
-  // applies the jobs that are committed from then on.
+  // applies the jobs that are committed from then on. Does nothing if the shards are replicas: a
+  // job is in files, which no log carries.
   Status Start() TOPICDB_EXCLUDES(mutex_);
   // Ends the thread.
   void Stop() { watcher_.reset(); }

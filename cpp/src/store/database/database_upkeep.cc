@@ -52,6 +52,7 @@ Status DatabaseUpkeep::Rotate(const std::optional<std::string>& retention_class,
     TOPICDB_ASSIGN_OR_RETURN(index, environment_->rules()->IndexOf(*retention_class));
   }
   TOPICDB_RETURN_IF_ERROR(shards_.CheckMayChange({Filter::Everything()}).WithContext("rotate"));
+  TOPICDB_RETURN_IF_ERROR(shards_.CheckLeadsAll());
   for (const auto& shard : shards_.All()) {
     TOPICDB_RETURN_IF_ERROR(shard->Rotate(index, std::nullopt, resets_clock, layout));
   }
@@ -79,6 +80,7 @@ Status DatabaseUpkeep::DropSlab(std::uint32_t shard, const std::string& retentio
 
 Result<Maintenance> DatabaseUpkeep::SetRetention(const std::vector<RetentionClass>& classes,
                                                  bool dry_run) {
+  TOPICDB_RETURN_IF_ERROR(shards_.CheckNotReplicated("set_retention"));
   TOPICDB_RETURN_IF_ERROR(shards_.CheckMayWriteAll("set_retention"));
   const std::string& path = environment_->database_path;
   TOPICDB_RETURN_IF_ERROR(CheckLayouts(classes, environment_->schema.timestamp_bytes));
@@ -114,6 +116,14 @@ Result<std::vector<SlabUsage>> DatabaseUpkeep::Usage(const ClockReading& now) co
   return slabs;
 }
 
+Result<std::vector<SlabUsage>> DatabaseUpkeep::WritableUsage(const ClockReading& now) const {
+  std::set<std::uint32_t> writable;
+  for (const auto& shard : shards_.Writable()) writable.insert(shard->index());
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> usage, Usage(now));
+  std::erase_if(usage, [&](const SlabUsage& one) { return !writable.contains(one.slab.id.shard); });
+  return usage;
+}
+
 std::uint64_t DatabaseUpkeep::DiskBytes() const {
   std::uint64_t bytes = 0;
   for (const auto& shard : shards_.All()) bytes += shard->DiskBytes();
@@ -145,7 +155,7 @@ Result<std::vector<DroppedSlab>> DatabaseUpkeep::SetQuota(std::optional<std::uin
   all.quota_trim = quota_trim.value_or(all.quota_trim);
   const ClockReading reading = ReadClocks();
   all.may_age = MayAge(reading);
-  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> usage, Usage(reading));
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> usage, WritableUsage(reading));
   std::vector<DroppedSlab> dropped = ForeseeQuota(*environment_->rules(), std::move(usage), all,
                                                   MeasureDiskBytes(), reading.wall_time);
   if (dry_run) return dropped;
@@ -164,19 +174,19 @@ Status DatabaseUpkeep::RemoveGarbage(Shard& shard, GarbageScope scope) const {
 }
 
 bool DatabaseUpkeep::MayAge(const ClockReading& now) const {
-  const auto shards = shards_.All();
+  const auto shards = shards_.Writable();
   return std::all_of(shards.begin(), shards.end(),
                      [&](const auto& shard) { return shard->clock().Look(now).may_age; });
 }
 
 MaintenanceLimits DatabaseUpkeep::LimitsNow() const {
   return {quota_bytes_.load(), quota_trim_.load(), environment_->schema.shards,
-          static_cast<std::uint32_t>(shards_.All().size())};
+          static_cast<std::uint32_t>(shards_.Writable().size())};
 }
 
 std::uint64_t DatabaseUpkeep::MeasureDiskBytes() const {
   std::uint64_t bytes = 0;
-  for (const auto& shard : shards_.All()) bytes += shard->MeasureDiskBytes();
+  for (const auto& shard : shards_.Writable()) bytes += shard->MeasureDiskBytes();
   return bytes;
 }
 
@@ -210,7 +220,7 @@ Status DatabaseUpkeep::Drop(const std::vector<SlabUsage>& slabs, const Interrupt
     const bool is_fault = !gone.ok() && gone.code() != Code::kNotFound;  // by hand meanwhile
     if (is_fault && status.ok()) status = gone;
   }
-  for (const auto& shard : shards_.All()) {
+  for (const auto& shard : shards_.Writable()) {
     const Status finished = shard->FinishDrops();
     if (status.ok()) status = finished;
   }
@@ -222,7 +232,7 @@ Result<std::vector<SlabInfo>> DatabaseUpkeep::Expire(std::optional<WallTime> as_
   const MutexLock lock(mutex_);
   const ClockReading reading = ReadClocks();
   const WallTime now = as_if.value_or(reading.wall_time);
-  TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabUsage> usage, Usage(reading));
+  TOPICDB_ASSIGN_OR_RETURN(const std::vector<SlabUsage> usage, WritableUsage(reading));
   MaintenanceLimits all = LimitsNow();
   all.may_age = as_if.has_value() || MayAge(reading);
   all.quota_bytes = 0;  // nothing is asked but ages
@@ -258,9 +268,9 @@ Result<Maintenance> DatabaseUpkeep::MaintainSlabs(std::optional<WallTime> as_if,
   const ClockReading reading = ReadClocks();
   const WallTime now = as_if.value_or(reading.wall_time);
   all.may_age = as_if.has_value() || MayAge(reading);
-  for (const auto& shard : shards_.All()) TOPICDB_RETURN_IF_ERROR(shard->SaveClock());
+  for (const auto& shard : shards_.Writable()) TOPICDB_RETURN_IF_ERROR(shard->SaveClock());
   Maintenance done;
-  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> slabs, Usage(reading));
+  TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> slabs, WritableUsage(reading));
   for (const SlabUsage& usage : slabs) {
     const SlabId& id = usage.slab.id;
     const RetentionRule* const rule = rules->Find(id.retention_class);
@@ -280,7 +290,7 @@ Result<Maintenance> DatabaseUpkeep::MaintainSlabs(std::optional<WallTime> as_if,
     }
   }
   if (done.rotated > 0 || reclaims) {
-    TOPICDB_ASSIGN_OR_RETURN(slabs, Usage(reading));
+    TOPICDB_ASSIGN_OR_RETURN(slabs, WritableUsage(reading));
   }
   done.dropped = ChooseDropped(*rules, slabs, all, MeasureDiskBytes(), now);
   TOPICDB_RETURN_IF_ERROR(Drop(slabs, interrupted, &done));
@@ -292,7 +302,11 @@ void DatabaseUpkeep::Start(std::chrono::microseconds interval) {
   janitor_ = std::make_unique<Janitor>(interval, [this] {
     if (closing_.load()) return;
     const WallTime now = ReadWallClock();
-    Note(now, Maintain(std::nullopt, {}));
+    const Result<Maintenance> done = Maintain(std::nullopt, {});
+    // Another replica leads now, and maintains the shard.
+    const Code code = done.status().code();
+    if (code == Code::kNotLeader || code == Code::kUnknownOutcome) return;
+    Note(now, done);
   });
 }
 

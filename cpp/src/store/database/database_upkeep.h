@@ -24,7 +24,8 @@ namespace topicdb {
 Status CheckQuotaTrim(double part);
 
 // Applies the retention classes and the quota to the open shards, when somebody asks and from a
-// thread of its own. A DatabaseImpl owns it. Any thread may call it.
+// thread of its own. Of shards that are replicas, it looks after those that are written here, as if
+// only they were open. A DatabaseImpl owns it. Any thread may call it.
 //
 // REQUIRES (all methods except Stop, stats and mutex): the shards are open.
 class DatabaseUpkeep {
@@ -76,6 +77,8 @@ class DatabaseUpkeep {
   MaintenanceLimits LimitsNow() const;
   std::uint64_t DiskBytes() const;  // measured once a second
   std::uint64_t MeasureDiskBytes() const;
+  // Returns what Usage does, of the shards that this process may write.
+  Result<std::vector<SlabUsage>> WritableUsage(const ClockReading& now) const;
   // Drops the slabs in `done`, and merges the messages that keep_last keeps into new slabs. `slabs`
   // must be all slabs. Removes from `done` the slabs that cannot be merged now. Goes on after an
   // error, and returns the first one.

@@ -22,12 +22,17 @@ constexpr const char* kOfChange =
 }  // namespace
 
 OpenShards::OpenShards(std::shared_ptr<const ShardEnvironment> environment,
+                       std::unique_ptr<ShardSource> source,
                        std::optional<std::vector<std::uint32_t>> only, OnDamage on_damage)
-    : environment_(std::move(environment)), only_(std::move(only)), on_damage_(on_damage) {}
+    : environment_(std::move(environment)),
+      source_(std::move(source)),
+      only_(std::move(only)),
+      on_damage_(on_damage) {}
 
 Status OpenShards::Open() {
   const MutexLock opening(open_mutex_);
   TOPICDB_RETURN_IF_ERROR(OpenChanged());
+  source_->Watch([this](std::shared_ptr<Shard> shard) { Replace(std::move(shard)); });
   if (!environment_->read_only) return Status::Ok();
   // Beside a busy writer, shards may have been opened at moments that are many jobs apart.
   for (int pass = 1; pass < kOpenPassesMax && AreFarApart(WholeMoments()); ++pass) {
@@ -86,7 +91,7 @@ Result<OpenShards::Outcome> OpenShards::OpenOne(std::uint32_t index,
     outcome.reason = missing->reasons().at(index);
     return outcome;
   }
-  Result<std::shared_ptr<Shard>> opened = Shard::Open(environment_, index, /*create=*/false);
+  Result<std::shared_ptr<Shard>> opened = source_->Open(index);
   if (opened.ok()) {
     outcome.shard = std::move(*opened);
     return outcome;
@@ -104,16 +109,31 @@ bool OpenShards::IsUnchanged(std::uint32_t shard, const std::string& files) cons
   return found != files_.end() && found->second == files;
 }
 
-std::vector<std::shared_ptr<Shard>> OpenShards::TakeAll() {
-  std::vector<std::shared_ptr<Shard>> shards;
+void OpenShards::Replace(std::shared_ptr<Shard> shard) {
   const MutexLock lock(mutex_);
-  shards.swap(shards_);
-  return shards;
+  for (auto& open : shards_) {
+    if (open->index() == shard->index()) open.swap(shard);
+  }
+}
+
+Status OpenShards::Close() {
+  std::vector<std::shared_ptr<Shard>> shards;
+  {
+    const MutexLock lock(mutex_);
+    shards.swap(shards_);
+  }
+  return source_->Close(shards);
 }
 
 std::vector<std::shared_ptr<Shard>> OpenShards::All() const {
   const MutexLock lock(mutex_);
   return shards_;
+}
+
+std::vector<std::shared_ptr<Shard>> OpenShards::Writable() const {
+  std::vector<std::shared_ptr<Shard>> shards = All();
+  std::erase_if(shards, [](const auto& shard) { return !shard->MayWrite().ok(); });
+  return shards;
 }
 
 Result<std::shared_ptr<Shard>> OpenShards::Find(std::uint32_t index) const {
@@ -159,6 +179,17 @@ Status OpenShards::CheckMayWriteAll(const char* call) const {
   if (All().size() == environment_->schema.shards) return Status::Ok();
   return ReadOnly(std::string(call) + ": all shards of " + environment_->database_path +
                   " have to be open for writing here, it was opened with only_shards");
+}
+
+Status OpenShards::CheckLeadsAll() const {
+  for (const auto& shard : All()) TOPICDB_RETURN_IF_ERROR(shard->MayWrite());
+  return Status::Ok();
+}
+
+Status OpenShards::CheckNotReplicated(const char* call) const {
+  if (!is_replicated()) return Status::Ok();
+  return ReadOnly(std::string(call) + ": " + environment_->database_path +
+                  " is replicated, and this would change one replica only");
 }
 
 std::shared_ptr<const MissingShards> OpenShards::Missing() const {

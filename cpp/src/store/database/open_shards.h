@@ -13,19 +13,24 @@
 #include "store/database/missing_shards.h"
 #include "store/read/stream_plan.h"
 #include "store/shard/shard.h"
+#include "store/shard/shard_source.h"
 
 namespace topicdb {
 
 // Opens the shards of a database, finds them by number, and gives out views of all of them. A
 // DatabaseImpl owns it. Any thread may call it.
 //
-// The shards are open from Open until TakeAll. A caller that uses them holds the database's
-// lifecycle(), or is a thread that ends before TakeAll is called.
+// The shards are open from Open until Close. A caller that uses them holds the database's
+// lifecycle(), or is a thread that ends before Close is called.
 class OpenShards {
  public:
   // `only` names the shards to open. If it is absent, all of them are opened.
   OpenShards(std::shared_ptr<const ShardEnvironment> environment,
-             std::optional<std::vector<std::uint32_t>> only, OnDamage on_damage = OnDamage::kRaise);
+             std::unique_ptr<ShardSource> source, std::optional<std::vector<std::uint32_t>> only,
+             OnDamage on_damage = OnDamage::kRaise);
+  ~OpenShards() { Close().IgnoreError(); }  // before the source may replace a shard
+  OpenShards(const OpenShards&) = delete;
+  OpenShards& operator=(const OpenShards&) = delete;
 
   // Opens the shards. A read-only handle may call it again: shards whose files have changed since
   // are opened anew, and the others stay open. Returns the errors of Shard::Open.
@@ -34,11 +39,13 @@ class OpenShards {
   // later call tries them again once their files have changed. A shard that was open once is never
   // left out: the call then returns its error, and everything stays as it was.
   Status Open() TOPICDB_EXCLUDES(open_mutex_, mutex_);
-  // Removes all shards and returns them. The caller must close them.
-  std::vector<std::shared_ptr<Shard>> TakeAll() TOPICDB_EXCLUDES(mutex_);
+  // Closes all shards. Returns what ShardSource::Close returns.
+  Status Close() TOPICDB_EXCLUDES(mutex_);
 
   // Returns the open shards, by number.
   std::vector<std::shared_ptr<Shard>> All() const TOPICDB_EXCLUDES(mutex_);
+  // Returns those of them that this process may write: all, unless they are replicas.
+  std::vector<std::shared_ptr<Shard>> Writable() const TOPICDB_EXCLUDES(mutex_);
   // Returns the shard with this number. Returns kMissingShard if it was left out, and kReadOnly if
   // the handle was to open others only.
   Result<std::shared_ptr<Shard>> Find(std::uint32_t index) const;
@@ -55,6 +62,11 @@ class OpenShards {
   // Returns kReadOnly or kMissingShard, which name `call`, unless all shards are open for writing
   // here.
   Status CheckMayWriteAll(const char* call) const;
+  // Returns kNotLeader unless this process may write to all open shards.
+  Status CheckLeadsAll() const;
+  bool is_replicated() const { return source_->is_replicated(); }
+  // Returns kReadOnly, which names `call`, if the shards are replicas.
+  Status CheckNotReplicated(const char* call) const;
 
   // Returns the shards that were left out. Not null.
   std::shared_ptr<const MissingShards> Missing() const TOPICDB_EXCLUDES(mutex_);
@@ -77,10 +89,13 @@ class OpenShards {
   // since. Returns the error if the shard may not be left out.
   Result<Outcome> OpenOne(std::uint32_t index, const std::shared_ptr<Shard>& known)
       TOPICDB_EXCLUDES(mutex_);
+  // Puts a shard in the place of the one with its number, if that is open.
+  void Replace(std::shared_ptr<Shard> shard) TOPICDB_EXCLUDES(mutex_);
   // Returns whether `files` is what files_ has of a shard.
   bool IsUnchanged(std::uint32_t shard, const std::string& files) const TOPICDB_EXCLUDES(mutex_);
 
   const std::shared_ptr<const ShardEnvironment> environment_;
+  const std::unique_ptr<ShardSource> source_;  // nothing of it is called with mutex_ held
   const std::optional<std::vector<std::uint32_t>> only_;
   const OnDamage on_damage_;
   mutable JobCurtain curtain_;

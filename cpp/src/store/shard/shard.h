@@ -55,7 +55,8 @@ class Shard {
                                              std::uint32_t index, bool create);
   // Opens a shard that the entries of a log bring up to date, with the log of the environment. The
   // shard follows until Lead is called: readers see what Replay has taken, and nobody can write.
-  // Makes the RocksDB if there is none. Returns kLocked, kCorruption or kStorage.
+  // Makes the RocksDB if there is none. Returns kCorruption or kStorage.
+  // REQUIRES: the caller has the lock of the shard
   static Result<std::shared_ptr<Shard>> OpenToFollow(
       std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index);
   ~Shard();
@@ -86,6 +87,9 @@ class Shard {
   Status Follow(std::shared_ptr<rocks::ShardLog> log) TOPICDB_EXCLUDES(state_->mutex);
   // Returns the RocksDB of the shard, for its log.
   OpenedShard opened() const;
+  // Returns Ok if this process may write to the shard, and kNotLeader if another replica leads. It
+  // may be another one by the time of the write.
+  Status MayWrite() const { return state_->log()->MayWrite(); }
 
   // Commits, and returns when the commit is as durable as it asks and its deletes are finished.
   // Sets the outcome in `commit`. A failure to write or to fsync poisons the shard: nothing more is

@@ -29,7 +29,8 @@ class DatabaseParts {
   explicit DatabaseParts(const std::string& path, const OpenOptions& options = {},
                          const std::function<void(ShardEnvironment*)>& adjust = nullptr)
       : environment(MakeEnvironment(path, options, adjust)),
-        shards(environment, options.only_shards, options.on_damage),
+        shards(environment, std::make_unique<LocalShards>(environment), options.only_shards,
+               options.on_damage),
         jobs(environment, shards, closing),
         upkeep(environment, shards, closing, options) {
     environment->sealer->Stop();
@@ -40,10 +41,8 @@ class DatabaseParts {
     closing = true;
     jobs.Stop();
     upkeep.Stop();
-    for (const auto& shard : shards.TakeAll()) {
-      const Status closed = shard->Close();
-      EXPECT_TRUE(closed.ok()) << closed.message();
-    }
+    const Status closed = shards.Close();
+    EXPECT_TRUE(closed.ok()) << closed.message();
   }
   DatabaseParts(const DatabaseParts&) = delete;
   DatabaseParts& operator=(const DatabaseParts&) = delete;

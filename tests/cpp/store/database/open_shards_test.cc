@@ -67,7 +67,7 @@ TEST_F(OpenShardsTest, OnlySomeMayBeOpenedAndAnotherHandleOpensTheRest) {
 TEST_F(OpenShardsTest, OneThatAnotherHandleWritesIsLockedAndThenNoneIsOpen) {
   const DatabaseParts writer(path_, Only({1}));
   const auto environment = DatabaseParts::MakeEnvironment(path_, {});
-  OpenShards shards(environment, std::nullopt);
+  OpenShards shards(environment, std::make_unique<LocalShards>(environment), std::nullopt);
   EXPECT_EQ(shards.Open().code(), Code::kLocked);
   EXPECT_TRUE(shards.All().empty());
   EXPECT_EQ(OpenIn(DatabaseParts(path_, Only({0, 2})).shards), (Numbers{0, 2}))
@@ -76,7 +76,8 @@ TEST_F(OpenShardsTest, OneThatAnotherHandleWritesIsLockedAndThenNoneIsOpen) {
 
 TEST_F(OpenShardsTest, ADamagedOneIsAnErrorThatNamesIt) {
   std::filesystem::remove_all(path_ + "/shards/0001");
-  OpenShards shards(DatabaseParts::MakeEnvironment(path_, {}), std::nullopt);
+  const auto environment = DatabaseParts::MakeEnvironment(path_, {});
+  OpenShards shards(environment, std::make_unique<LocalShards>(environment), std::nullopt);
   const Status opened = shards.Open();
   EXPECT_EQ(opened.code(), Code::kCorruption);
   EXPECT_NE(opened.message().find("shard 1 of " + path_), std::string::npos) << opened.message();
@@ -142,14 +143,18 @@ TEST_F(SkippingTest, WhatIsNotAskedForIsNotMissing) {
 
 TEST_F(SkippingTest, OneThatAnotherHandleWritesIsNotDamaged) {
   const DatabaseParts writer(path_, Only({1}));
-  OpenShards shards(DatabaseParts::MakeEnvironment(path_, {}), std::nullopt, OnDamage::kSkip);
+  const auto environment = DatabaseParts::MakeEnvironment(path_, {});
+  OpenShards shards(environment, std::make_unique<LocalShards>(environment), std::nullopt,
+                    OnDamage::kSkip);
   EXPECT_EQ(shards.Open().code(), Code::kLocked);
   EXPECT_TRUE(shards.All().empty());
 }
 
 TEST_F(SkippingTest, IfAllAreDamagedThereIsNothingToOpen) {
   for (const std::uint32_t shard : {0, 1, 2}) MoveAway(shard);
-  OpenShards shards(DatabaseParts::MakeEnvironment(path_, {}), std::nullopt, OnDamage::kSkip);
+  const auto environment = DatabaseParts::MakeEnvironment(path_, {});
+  OpenShards shards(environment, std::make_unique<LocalShards>(environment), std::nullopt,
+                    OnDamage::kSkip);
   const Status opened = shards.Open();
   EXPECT_EQ(opened.code(), Code::kCorruption);
   EXPECT_NE(opened.message().find("shard 0 of " + path_), std::string::npos) << opened.message();
@@ -218,12 +223,13 @@ TEST_F(OpenShardsTest, GivesAMomentOfEachShard) {
   }
 }
 
-TEST_F(OpenShardsTest, OnceTheyAreTakenNoneIsOpen) {
+TEST_F(OpenShardsTest, OnceTheyAreClosedNoneIsOpen) {
   const DatabaseParts database(path_);
-  OpenShards shards(DatabaseParts::MakeEnvironment(path_, Reading()), std::nullopt);
+  const auto environment = DatabaseParts::MakeEnvironment(path_, Reading());
+  OpenShards shards(environment, std::make_unique<LocalShards>(environment), std::nullopt);
   ASSERT_TRUE(shards.Open().ok());
-  const auto taken = shards.TakeAll();
-  EXPECT_EQ(taken.size(), 3U);
+  EXPECT_EQ(shards.All().size(), 3U);
+  EXPECT_TRUE(shards.Close().ok());
   EXPECT_TRUE(shards.All().empty());
   EXPECT_TRUE(shards.Moments().empty());
   EXPECT_EQ(shards.Find(0).status().code(), Code::kReadOnly);

@@ -1,0 +1,59 @@
+// Where an open database has its shards from.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "store/shard/shard.h"
+
+namespace topicdb {
+
+// Opens the shards of a database, and closes them. The OpenShards of the database owns it.
+// Thread-safe.
+class ShardSource {
+ public:
+  ShardSource() = default;
+  virtual ~ShardSource() = default;
+  ShardSource(const ShardSource&) = delete;
+  ShardSource& operator=(const ShardSource&) = delete;
+
+  // Opens a shard. Returns the errors of Shard::Open.
+  virtual Result<std::shared_ptr<Shard>> Open(std::uint32_t index) = 0;
+  // Calls `replace` with a shard whenever it takes the place of one that Open has returned, also
+  // for those that were replaced since. The old one stays open as long as somebody has it.
+  // `replace` must only store the shard: it is called with locks held.
+  virtual void Watch(std::function<void(std::shared_ptr<Shard>)> replace) = 0;
+  // Closes the shards that Open has returned, and those that have replaced them. Closes all of
+  // them in any case, and returns the first error. REQUIRES (Close): nobody uses the shards, or
+  // holds a view of one
+  virtual Status Close(const std::vector<std::shared_ptr<Shard>>& shards) = 0;
+  // Returns whether the shards are replicas. Then others may write a shard instead of this process,
+  // which Shard::MayWrite tells, and what a database keeps in files beside its shards is not
+  // replicated.
+  virtual bool is_replicated() const = 0;
+};
+
+// Makes the source of the shards of a database.
+using MakeShardSource =
+    std::function<std::unique_ptr<ShardSource>(std::shared_ptr<const ShardEnvironment>)>;
+
+// Has the shards from the directory of the database, which belong to this process alone.
+class LocalShards : public ShardSource {
+ public:
+  explicit LocalShards(std::shared_ptr<const ShardEnvironment> environment)
+      : environment_(std::move(environment)) {}
+
+  Result<std::shared_ptr<Shard>> Open(std::uint32_t index) override {
+    return Shard::Open(environment_, index, /*create=*/false);
+  }
+  void Watch(std::function<void(std::shared_ptr<Shard>)>) override {}  // nobody replaces one
+  Status Close(const std::vector<std::shared_ptr<Shard>>& shards) override;
+  bool is_replicated() const override { return false; }
+
+ private:
+  const std::shared_ptr<const ShardEnvironment> environment_;
+};
+
+}  // namespace topicdb
