@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "cluster/metrics_load.h"
+#include "cluster/read_all.h"
 #include "cluster/site_process.h"
 #include "topicdb/database.h"
 
@@ -301,6 +302,45 @@ void MeasureFollower(const Options& options) {
       times[times.size() / 2], times[times.size() * 99 / 100]);
 }
 
+// Takes a scan that TimeScan has made: adds its seconds to `times`, and returns what it has read.
+std::string TakeScan(const std::string& said, std::vector<double>* times) {
+  if (!said.starts_with("ok ")) Fail(said);
+  const std::size_t end = said.rfind(' ');
+  times->push_back(std::stod(said.substr(end)) / 1e6);
+  return said.substr(3, end - 3);
+}
+
+// Compares a scan of a follower with that of a local database which has the same messages.
+void MeasureScan(const Options& options) {
+  const MetricsLoad load(options.rows / kBatchRows, kBatchRows);
+  const Place local_place(options.directory);
+  auto local = Database::Open(local_place.path() + "/db", {}).value();
+  for (const auto& batch : load.batches()) {
+    const auto receipt = local->Append(batch, Durability::kDisk);
+    if (!receipt.ok()) Fail(receipt.status().message());
+  }
+  if (const Status flushed = local->Flush(); !flushed.ok()) Fail(flushed.message());
+  const Place place(options.directory);
+  Cluster cluster(place.path(), milliseconds(500));
+  cluster.StartAll();
+  SiteProcess& leader = cluster.Leader();
+  SiteProcess& follower = cluster.site(leader.replica() % 3);
+  Prepare(&leader, options.rows);
+  Load(&leader);
+  cluster.AwaitEqual();
+  follower.Tell("settle");
+  std::vector<double> times[2];
+  std::string read[2];
+  for (int round = 0; round < options.rounds; ++round) {
+    read[0] = TakeScan(TimeScan(*local), &times[0]);
+    read[1] = TakeScan(follower.Ask("scan").value_or("no answer"), &times[1]);
+    if (read[0] != read[1]) Fail("a local scan reads " + read[0] + ", a follower " + read[1]);
+  }
+  std::printf("C7 scan of a local database %.3f s, of a follower %.3f s: %.2f x; rows, hash %s\n",
+              Median(times[0]), Median(times[1]), Median(times[0]) / Median(times[1]),
+              read[0].c_str());
+}
+
 Options Parse(int count, char** arguments) {
   Options options;
   for (int i = 1; i + 1 < count; i += 2) {
@@ -332,6 +372,7 @@ int Run(int count, char** arguments) {
   MeasureRestart(options);
   MeasureSnapshot(options);
   MeasureFollower(options);
+  MeasureScan(options);
   return testing::UnitTest::GetInstance()->Failed() ? 1 : 0;
 }
 

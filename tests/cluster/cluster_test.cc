@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <set>
 #include <string>
+#include <thread>
 
 #include "cluster/site_process.h"
 #include "test_directory.h"
@@ -28,12 +31,13 @@ milliseconds Election() {
 
 class ClusterTest : public testing::Test {
  protected:
-  explicit ClusterTest(std::uint64_t flush_bytes = 0) {
+  explicit ClusterTest(std::uint64_t flush_bytes = 0, std::uint32_t shards = 1)
+      : cluster_(directory_ / "", Election(), shards) {
     cluster_.set_flush_bytes(flush_bytes);
     cluster_.StartAll();
   }
   ~ClusterTest() override {
-    RecordProperty("acknowledged", std::to_string(cluster_.acknowledged()));
+    RecordProperty("acknowledged", std::to_string(cluster_.acknowledged().size()));
     RecordProperty("unknown", std::to_string(cluster_.unknown()));
   }
   // Appends until this many more commits are acknowledged.
@@ -42,13 +46,13 @@ class ClusterTest : public testing::Test {
   }
 
   const TestDirectory directory_;
-  Cluster cluster_{directory_ / "", Election()};
+  Cluster cluster_;
 };
 
 TEST_F(ClusterTest, AllReplicasHaveWhatWasAppended) {
   AppendCommits(20);
   // Half a megabyte of messages: several entries of the log.
-  while (cluster_.acknowledged() < 60'000 && !HasFailure()) cluster_.Append(20'000);
+  while (cluster_.acknowledged().size() < 60'000 && !HasFailure()) cluster_.Append(20'000);
   cluster_.Leader().Ask("seal");
   AppendCommits(20);
   cluster_.CloseAndCheck();
@@ -82,6 +86,28 @@ TEST_F(ClusterTest, EveryReplicaIsReadWhoeverLeads) {
 }
 
 // What is sealed, and a generation that begins, is whole or not there, whoever leads next.
+// It leads itself at times.
+TEST_F(ClusterTest, ATailGoesOnWhileLeadersAreKilled) {
+  AppendCommits(2);
+  SiteProcess& reader = cluster_.site(0);
+  reader.Kill();
+  cluster_.set_holding(reader);
+  cluster_.StartAll();
+  for (int round = 0; round < Rounds(4) && !HasFailure(); ++round) {
+    AppendCommits(3);
+    SiteProcess& leader = cluster_.Leader();
+    SiteProcess& killed = &leader == &reader ? cluster_.site(1) : leader;
+    if (round % 2 == 0) leader.Ask("seal");
+    killed.Kill();
+    AppendCommits(3);
+    cluster_.StartAll();
+  }
+  const std::string tailed = reader.Ask("drain" + cluster_.Serials()).value_or("no answer");
+  cluster_.CheckSaid(tailed, cluster_.acknowledged(), reader);
+  reader.Ask("release");
+  cluster_.CloseAndCheck();
+}
+
 TEST_F(ClusterTest, TheLeaderIsKilledWhileItSealsAndRotates) {
   for (int round = 0; round < Rounds(6) && !HasFailure(); ++round) {
     AppendCommits(2);
@@ -159,6 +185,19 @@ class SnapshotClusterTest : public ClusterTest {
  protected:
   SnapshotClusterTest() : ClusterTest(64 << 10) {}
 
+  // Returns how many copies of the shard a site has.
+  static int CopiesOf(const SiteProcess& site) {
+    int copies = 0;
+    const std::filesystem::path shards = site.directory() + "/db/shards";
+    for (const auto& entry : std::filesystem::directory_iterator(shards)) {
+      copies += entry.path().filename().string().find(".copy-") != std::string::npos ? 1 : 0;
+    }
+    return copies;
+  }
+  // Returns the copy that a site uses.
+  static std::filesystem::path CopyOf(const SiteProcess& site) {
+    return std::filesystem::read_symlink(site.directory() + "/db/shards/0000");
+  }
   // Returns a site that does not lead.
   SiteProcess& Follower() { return cluster_.site(cluster_.Leader().replica() % 3); }
 };
@@ -170,28 +209,35 @@ TEST_F(SnapshotClusterTest, AFollowerThatWasAwayTooLongGetsASnapshot) {
     const std::uint64_t applied = follower.AwaitState().applied;
     follower.Kill();
     cluster_.AppendUntilCut(applied);
+    const auto copy = CopyOf(follower);
     cluster_.StartAll();
     cluster_.ReadEverywhere();
     cluster_.AwaitEqual();
+    EXPECT_NE(CopyOf(follower), copy);
   }
   AppendCommits(3);
   cluster_.CloseAndCheck();
 }
 
-TEST_F(SnapshotClusterTest, ASnapshotWaitsForWhoeverReads) {
+// A scan and a tail that began before a snapshot took the place of the shard go on.
+TEST_F(SnapshotClusterTest, ASnapshotTakesThePlaceOfWhatIsBeingRead) {
   AppendCommits(3);
   SiteProcess& follower = Follower();
+  follower.Tell("await" + cluster_.Serials());
+  const std::set<std::uint64_t> before = cluster_.acknowledged();
   const std::uint64_t applied = follower.AwaitState().applied;
+  follower.Tell("close");  // moves all to files
   follower.Kill();
   cluster_.AppendUntilCut(applied);
   cluster_.set_holding(follower);
   cluster_.StartAll();
   AppendCommits(20);
-  // The reader nearly always begins before the snapshot is here.
-  const std::uint64_t cut = cluster_.Leader().AwaitState().first;
-  RecordProperty("waits", follower.AwaitState().applied < cut ? "yes" : "no");
-  follower.Tell("release");
   cluster_.ReadEverywhere();
+  EXPECT_EQ(CopiesOf(follower), 2) << "the scan keeps the older one";
+  const std::string tailed = follower.Ask("drain" + cluster_.Serials()).value_or("no answer");
+  cluster_.CheckSaid(tailed, cluster_.acknowledged(), follower);
+  cluster_.CheckSaid(follower.Ask("release").value_or("no answer"), before, follower);
+  while (CopiesOf(follower) > 1) std::this_thread::sleep_for(milliseconds(10));
   cluster_.CloseAndCheck();
 }
 
@@ -215,6 +261,39 @@ TEST_F(SnapshotClusterTest, ASnapshotIsInterrupted) {
     cluster_.StartAll();
     cluster_.AwaitEqual();
   }
+  cluster_.CloseAndCheck();
+}
+
+// Four shards, which different sites may lead.
+class ShardsClusterTest : public ClusterTest {
+ protected:
+  static constexpr std::uint32_t kShards = 4;
+
+  ShardsClusterTest() : ClusterTest(0, kShards) {}
+};
+
+TEST_F(ShardsClusterTest, TheLeaderOfAShardIsKilledAgainAndAgain) {
+  for (int round = 0; round < Rounds(6) && !HasFailure(); ++round) {
+    AppendCommits(2 * kShards);
+    SiteProcess& leader = cluster_.Leader(static_cast<std::uint32_t>(round) % kShards);
+    leader.Say(round % 2 == 0 ? "seal" : "rotate");
+    leader.Kill();
+    AppendCommits(2 * kShards);
+    cluster_.ReadEverywhere();
+    cluster_.StartAll();
+  }
+  for (SiteProcess* site : cluster_.sites()) site->Tell("maintain");
+  cluster_.CloseAndCheck();
+}
+
+TEST_F(ShardsClusterTest, AllAreKilledTogether) {
+  for (int round = 0; round < Rounds(2) && !HasFailure(); ++round) {
+    AppendCommits(2 * kShards);
+    for (SiteProcess* site : cluster_.sites()) site->Kill();
+    cluster_.StartAll();
+  }
+  AppendCommits(kShards);
+  cluster_.ReadEverywhere();
   cluster_.CloseAndCheck();
 }
 

@@ -122,8 +122,8 @@ void SiteProcess::Tell(const std::string& command) {
   EXPECT_EQ(answer.value_or("no answer"), "ok") << command << " at replica " << replica_;
 }
 
-std::optional<SiteState> SiteProcess::State() {
-  const auto answer = Ask("state", milliseconds(500));
+std::optional<SiteState> SiteProcess::State(std::uint32_t shard) {
+  const auto answer = Ask("state " + std::to_string(shard), milliseconds(500));
   if (!answer.has_value()) return std::nullopt;
   std::istringstream words(*answer);
   SiteState state;
@@ -132,10 +132,10 @@ std::optional<SiteState> SiteProcess::State() {
   return state;
 }
 
-SiteState SiteProcess::AwaitState() {
+SiteState SiteProcess::AwaitState(std::uint32_t shard) {
   const auto deadline = Clock::now() + kPatience;
   while (Clock::now() < deadline) {
-    const auto state = State();
+    const auto state = State(shard);
     if (state.has_value()) return *state;
   }
   ADD_FAILURE() << "replica " << replica_ << " does not answer";
@@ -173,11 +173,14 @@ std::optional<std::string> SiteProcess::ReadLine(milliseconds patience) {
   }
 }
 
-Cluster::Cluster(const std::string& directory, milliseconds election) : election_(election) {
+Cluster::Cluster(const std::string& directory, milliseconds election, std::uint32_t shards)
+    : election_(election), serials_(shards), asks_next_(shards) {
   signal(SIGPIPE, SIG_IGN);  // a site that was killed
-  // The sites share the identity of the database. The first leader makes the shard.
+  // The sites share the identity of the database. The first leader of a shard makes it.
   const std::string model = directory + "/model";
-  EXPECT_TRUE(Database::Open(model, {}).ok());
+  OpenOptions options;
+  options.schema.shards = shards;
+  EXPECT_TRUE(Database::Open(model, options).ok());
   for (const auto& file : std::filesystem::directory_iterator(model + "/shards")) {
     std::filesystem::remove_all(file);
   }
@@ -218,11 +221,11 @@ void Cluster::StartAll() {
   }
 }
 
-SiteProcess& Cluster::Leader() {
+SiteProcess& Cluster::Leader(std::uint32_t shard) {
   const auto deadline = Clock::now() + kPatience;
   while (Clock::now() < deadline) {
     for (SiteProcess* site : sites()) {
-      const auto state = site->State();
+      const auto state = site->State(shard);
       if (state.has_value() && state->state == "leading") return *site;
     }
     std::this_thread::sleep_for(kBetweenQuestions);
@@ -234,8 +237,10 @@ SiteProcess& Cluster::Leader() {
 bool Cluster::Append(int count) {
   const std::string command = "append " + std::to_string(next_) + " " + std::to_string(count);
   const auto deadline = Clock::now() + kPatience;
-  for (int refused = 0; Clock::now() < deadline; ++asks_next_) {
-    SiteProcess& site = *sites_[asks_next_ % sites_.size()];
+  const std::size_t shard = next_ % serials_.size();
+  std::size_t& asks_next = asks_next_[shard];
+  for (int refused = 0; Clock::now() < deadline; ++asks_next) {
+    SiteProcess& site = *sites_[asks_next % sites_.size()];
     if (!site.is_running()) continue;
     const std::string said =
         site.Ask(command, kAnswerPatience).value_or("unknown: there was no answer");
@@ -246,10 +251,11 @@ bool Cluster::Append(int count) {
     const bool is_acknowledged = said.starts_with("ok ");
     auto& into = is_acknowledged ? acknowledged_ : unknown_;
     EXPECT_TRUE(is_acknowledged || said.starts_with("unknown")) << said;
-    if (is_acknowledged) serial_ = std::stoull(said.substr(3));
+    if (is_acknowledged) serials_[shard] = std::stoull(said.substr(3));
     for (int i = 0; i < count; ++i) into.insert(next_ + i);
     next_ += count;
-    if (!is_acknowledged) ++asks_next_;
+    while (next_ % serials_.size() != (shard + 1) % serials_.size()) ++next_;
+    if (!is_acknowledged) ++asks_next;
     return is_acknowledged;
   }
   ADD_FAILURE() << "no site takes an append";
@@ -261,30 +267,36 @@ void Cluster::AppendUntilCut(std::uint64_t index) {
   while (Clock::now() < deadline) {
     Append(5'000);
     const auto state = Leader().State();
-    if (state.has_value() && state->first > index) return;
+    // The entry after `index` is gone, too, so whoever has come to `index` cannot go on.
+    if (state.has_value() && state->first > index + 1) return;
   }
   ADD_FAILURE() << "the log of the leader is not cut behind entry " << index;
 }
 
 void Cluster::AwaitEqual() {
   const auto deadline = Clock::now() + kPatience;
+  std::uint32_t shard = 0;
   while (Clock::now() < deadline) {
     std::set<std::uint64_t> applied;
     bool all = true;
     for (SiteProcess* site : sites()) {
-      const auto state = site->State();
+      const auto state = site->State(shard);
       all = all && state.has_value() && state->applied == state->last;
       if (state.has_value()) applied.insert(state->applied);
     }
-    if (all && applied.size() == 1) return;
+    if (all && applied.size() == 1) {
+      if (++shard == serials_.size()) return;
+      continue;
+    }
     std::this_thread::sleep_for(kBetweenQuestions);
   }
   ADD_FAILURE() << "the sites have not applied the same";
 }
 
-void Cluster::Check(const std::map<std::uint64_t, int>& numbers, const SiteProcess& site) const {
+void Cluster::Check(const std::map<std::uint64_t, int>& numbers,
+                    const std::set<std::uint64_t>& least, const SiteProcess& site) const {
   std::uint64_t lost = 0;
-  for (const std::uint64_t number : acknowledged_) lost += numbers.contains(number) ? 0 : 1;
+  for (const std::uint64_t number : least) lost += numbers.contains(number) ? 0 : 1;
   EXPECT_EQ(lost, 0U) << "acknowledged messages of replica " << site.replica();
   for (const auto& [number, times] : numbers) {
     EXPECT_EQ(times, 1) << number;
@@ -295,14 +307,23 @@ void Cluster::Check(const std::map<std::uint64_t, int>& numbers, const SiteProce
 void Cluster::ReadEverywhere() {
   for (SiteProcess* site : sites()) {
     if (!site->is_running()) continue;
-    const std::string said =
-        site->Ask("read " + std::to_string(serial_), kPatience).value_or("no answer");
-    ASSERT_TRUE(said.starts_with("ok")) << said;
-    std::istringstream words(said.substr(2));
-    std::map<std::uint64_t, int> numbers;
-    for (std::uint64_t number = 0; words >> number;) ++numbers[number];
-    Check(numbers, *site);
+    CheckSaid(site->Ask("read" + Serials(), kPatience).value_or("no answer"), acknowledged_, *site);
   }
+}
+
+void Cluster::CheckSaid(const std::string& said, const std::set<std::uint64_t>& least,
+                        const SiteProcess& site) const {
+  ASSERT_TRUE(said.starts_with("ok")) << said;
+  std::istringstream words(said.substr(2));
+  std::map<std::uint64_t, int> numbers;
+  for (std::uint64_t number = 0; words >> number;) ++numbers[number];
+  Check(numbers, least, site);
+}
+
+std::string Cluster::Serials() const {
+  std::string serials;
+  for (const std::uint64_t serial : serials_) serials += " " + std::to_string(serial);
+  return serials;
 }
 
 void Cluster::CloseAndCheck() {
@@ -317,7 +338,7 @@ void Cluster::CloseAndCheck() {
     const auto numbers = NumbersIn(path);
     if (site == sites().front()) first = numbers;
     EXPECT_EQ(numbers, first) << "replica " << site->replica();
-    Check(numbers, *site);
+    Check(numbers, acknowledged_, *site);
     const auto verified = VerifyDatabase(path, VerifyOptions());
     EXPECT_TRUE(verified.ok()) << verified.status().message();
     if (!verified.ok()) continue;

@@ -14,7 +14,7 @@
 
 namespace topicdb::replication {
 
-// What a site says of its replica.
+// What a site says of its replica of a shard.
 struct SiteState {
   std::string state;
   std::uint64_t leader = 0;
@@ -51,8 +51,8 @@ class SiteProcess {
   // Asks, and expects "ok".
   void Tell(const std::string& command);
   // Returns nothing if there is no answer soon, as from a process that is stopped.
-  std::optional<SiteState> State();
-  SiteState AwaitState();
+  std::optional<SiteState> State(std::uint32_t shard = 0);
+  SiteState AwaitState(std::uint32_t shard = 0);
   // Returns how long the process has computed.
   std::chrono::milliseconds CpuTime() const;
 
@@ -70,52 +70,62 @@ class SiteProcess {
   std::string read_;
 };
 
-// Three sites with a replica each of one shard, and a client that appends numbers to it. It knows
-// which numbers were acknowledged, which surely were not stored, and which may be. Not thread-safe.
+// Three sites with a replica each of every shard of a database, and a client that appends numbers
+// to it, to one shard after the other. It knows which numbers were acknowledged, which surely were
+// not stored, and which may be. Not thread-safe.
 class Cluster {
  public:
   // `directory` must be empty.
-  explicit Cluster(const std::string& directory, std::chrono::milliseconds election);
+  Cluster(const std::string& directory, std::chrono::milliseconds election,
+          std::uint32_t shards = 1);
   ~Cluster();
 
   std::vector<SiteProcess*> sites();
   SiteProcess& site(std::size_t index) { return *sites_[index]; }
   // Has sites that are started later cut their logs after this many bytes.
   void set_flush_bytes(std::uint64_t bytes) { flush_bytes_ = bytes; }
-  // Has this site use its shard from when it is started.
+  // Has this site read with a scan and a tail from when it is started.
   void set_holding(const SiteProcess& site) { holding_ = &site; }
   // Starts those that are not running, and has all know where the others are.
   void StartAll();
-  // Returns the site that leads, once one does; those that do not run or answer are passed over.
-  SiteProcess& Leader();
-  // Appends the next numbers at the leader, until that is acknowledged or may have been done.
-  // Returns whether it is acknowledged.
+  // Returns the site that leads a shard, once one does; those that do not run or answer are passed
+  // over.
+  SiteProcess& Leader(std::uint32_t shard = 0);
+  // Appends the next numbers at the leader of the next shard, until that is acknowledged or may
+  // have been done. Returns whether it is acknowledged.
   bool Append(int count);
-  // Appends until the log of the leader begins behind an entry.
+  // Appends until the log of the leader of the first shard has lost the entry after this one.
   void AppendUntilCut(std::uint64_t index);
   // Waits until all sites have applied the same entries, which are all that there are.
   void AwaitEqual();
   // Reads from every site that runs, and checks that it has all that was acknowledged, at most what
   // may be stored beside it, and nothing twice.
   void ReadEverywhere();
+  // Checks what a site has said: "ok" and the numbers that it has. It must have all of `least`, at
+  // most what may be stored, and nothing twice.
+  void CheckSaid(const std::string& said, const std::set<std::uint64_t>& least,
+                 const SiteProcess& site) const;
+  // Returns the last commit that was acknowledged, of each shard.
+  std::string Serials() const;
   // Closes all sites and checks that each has what it should: all that was acknowledged, at most
   // what may be stored beside it, nothing twice, the same everywhere, and no damage.
   void CloseAndCheck();
 
-  std::uint64_t acknowledged() const { return acknowledged_.size(); }
+  const std::set<std::uint64_t>& acknowledged() const { return acknowledged_; }
   std::uint64_t unknown() const { return unknown_.size(); }
 
  private:
   // Checks what a replica has: numbers, and how often.
-  void Check(const std::map<std::uint64_t, int>& numbers, const SiteProcess& site) const;
+  void Check(const std::map<std::uint64_t, int>& numbers, const std::set<std::uint64_t>& least,
+             const SiteProcess& site) const;
 
   const std::chrono::milliseconds election_;
   std::vector<std::unique_ptr<SiteProcess>> sites_;
   std::uint64_t flush_bytes_ = 0;  // 0: the usual
   const SiteProcess* holding_ = nullptr;
   std::uint64_t next_ = 0;
-  std::uint64_t serial_ = 0;   // of the last commit that was acknowledged
-  std::size_t asks_next_ = 0;  // the site that the client asks next
+  std::vector<std::uint64_t> serials_;  // of the last commits that were acknowledged, by shard
+  std::vector<std::size_t> asks_next_;  // the site that the client asks next, by shard
   std::set<std::uint64_t> acknowledged_;
   std::set<std::uint64_t> unknown_;
 };

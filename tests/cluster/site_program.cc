@@ -1,31 +1,38 @@
-// A site with one replica of one shard, for tests. It reads commands, one a line, from its input,
-// and answers each with one line:
+// A site with a database of which other sites have replicas, for tests. It reads commands, one a
+// line, from its input, and answers each with one line. SERIALS are a commit for each shard.
 //
-//   peer REPLICA ADDRESS      says where another replica is: "ok"
-//   join VOTER...             opens the replica: "ok"
-//   flush BYTES               says, before it joins, after how many bytes the log may be cut: "ok"
-//   append FIRST COUNT        commits messages whose values are numbers: "ok" and the serial,
-//                             "refused" if nothing was done, "unknown", or "failed", with the
-//                             reason behind it
-//   await SERIAL              waits until readers see this commit here, whoever leads: "ok"
-//   read SERIAL               as await, followed by the values of all messages
-//   hold                      says, before it joins, that it uses the shard from the start: "ok"
-//   release                   ends to use the shard: "ok"
+//   peer REPLICA ADDRESS      says where another site is: "ok"
+//   join VOTER...             opens the database: "ok"
+//   flush BYTES               says, before it joins, after how many bytes a log may be cut: "ok"
+//   append FIRST COUNT        commits messages whose values are numbers to the shard FIRST modulo
+//                             the number of shards: "ok" and the serial, "refused" if nothing was
+//                             done, "unknown", or "failed", with the reason behind it
+//   await SERIALS             waits until readers see these commits here, whoever leads: "ok"
+//   read SERIALS              as await, followed by the values of all messages
+//   hold                      says, before it joins, that it reads from the start: with a scan and
+//                             a tail: "ok"
+//   drain SERIALS             reads with that tail up to these commits: "ok" and the values
+//   release                   reads the rest of that scan: "ok" and the values
 //   many CALLERS SECONDS      has threads append one message each, over and over: "ok", and the
-//   times of all
-//                             appends in microseconds, sorted: number, median, 99 %, longest
+//                             times of all appends in microseconds, sorted: number, median, 99 %,
+//                             longest
 //   prepare BATCHES ROWS      makes batches of metrics: "ok"
 //   load                      appends these batches and seals them: "ok", and microseconds
-//   seal                      seals all blocks: as append, without a serial
-//   rotate                    begins new generations: as seal
-//   state                     state, replica that leads, term, first, applied and last entry
-//   close                     closes the replica: "ok"
+//   seal                      seals all blocks of the shards that it leads: as append, without a
+//                             serial
+//   rotate                    begins new generations in these shards: as seal
+//   settle                    moves everything to files: "ok"
+//   scan                      reads all messages: "ok", their number, a hash of them, microseconds
+//   maintain                  does what the retention classes ask for: as seal
+//   state SHARD               state, replica that leads, term, first, applied and last entry
+//   close                     closes the database: "ok"
 //
 // site_program DIRECTORY REPLICA ELECTION_MS: first prints the port of the site.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -34,22 +41,25 @@
 #include <thread>
 #include <vector>
 
+#include "commit/shard_choice.h"
 #include "metrics_load.h"
-#include "replication/site/replica.h"
-#include "store/catalog/found_database.h"
-#include "store/view/shard_environment.h"
+#include "read_all.h"
+#include "replication/site/site_shards.h"
+#include "topicdb/database.h"
+#include "topicdb/tail.h"
 
 namespace topicdb::replication {
 namespace {
 
-constexpr std::uint64_t kGroup = 1;
+constexpr std::uint64_t kGroup = 1;  // that of the first shard
 constexpr int kTopics = 17;
+constexpr std::chrono::seconds kReadPatience(60);
 
 class SiteProgram {
  public:
   SiteProgram(const std::string& directory, std::uint64_t replica,
               std::chrono::milliseconds election)
-      : database_(directory + "/db") {
+      : path_(directory + "/db") {
     RaftSiteOptions options;
     options.directory = directory + "/log";
     options.id[0] = static_cast<std::uint8_t>(replica);
@@ -62,7 +72,7 @@ class SiteProgram {
     }
     site_ = std::move(*opened);
   }
-  ~SiteProgram() { replica_.reset(); }
+  ~SiteProgram() { Close(); }
 
   std::uint16_t port() const { return site_->port(); }
 
@@ -74,21 +84,27 @@ class SiteProgram {
     if (command == "join") return Join(&words);
     if (command == "flush") return FlushAfter(&words);
     if (command == "append") return Append(&words);
-    if (command == "await") return Await(&words);
+    if (command == "await") return WordFor(Await(SerialsOf(&words)));
     if (command == "read") return Read(&words);
     if (command == "hold") return Hold();
+    if (command == "drain") return Drain(&words);
     if (command == "release") return Release();
     if (command == "many") return Many(&words);
     if (command == "prepare") return Prepare(&words);
     if (command == "load") return Load();
     if (command == "seal") return Seal();
     if (command == "rotate") return Rotate();
-    if (command == "state") return State();
+    if (command == "settle") return WordFor(database_->Flush());
+    if (command == "scan") return TimeScan(*database_);
+    if (command == "maintain") return Maintain();
+    if (command == "state") return State(&words);
     if (command == "close") return Close();
     return "failed: no such command";
   }
 
  private:
+  using Serials = std::map<std::uint32_t, Serial>;
+
   static std::string WordFor(const Status& status) {
     if (status.ok()) return "ok";
     const char* const word = status.code() == Code::kNotLeader        ? "refused: "
@@ -96,6 +112,17 @@ class SiteProgram {
                                                                       : "failed: ";
     return word + status.message();
   }
+  static Serials SerialsOf(std::istringstream* words) {
+    Serials serials;
+    std::uint64_t serial = 0;
+    for (std::uint32_t shard = 0; *words >> serial; ++shard) serials[shard] = Serial{serial};
+    return serials;
+  }
+  static void AddValues(const Batch& batch, std::string* answer) {
+    for (std::size_t row = 0; row < batch.size(); ++row)
+      answer->append(" ").append(batch.value(row));
+  }
+
   std::string Peer(std::istringstream* words) {
     std::uint64_t replica = 0;
     std::string address;
@@ -112,36 +139,51 @@ class SiteProgram {
     options.flush_bytes = flush_bytes_;
     options.commit_patience = std::chrono::seconds(5);
     for (std::uint64_t voter = 0; *words >> voter;) options.voters.push_back(voter);
-    const auto found = FindDatabase(database_);
-    if (!found.ok()) return WordFor(found.status());
-    auto opened = Replica::Open(site_.get(), MakeShardEnvironment(database_, *found, OpenOptions()),
-                                0, options);
+    OpenOptions open;
+    open.maintenance_interval = std::chrono::seconds(1);
+    const auto make = [&](std::shared_ptr<const ShardEnvironment> environment) {
+      auto made = std::make_unique<SiteShards>(site_.get(), std::move(environment), options);
+      shards_ = made.get();
+      return made;
+    };
+    auto opened = Database::Open(path_, open, make);
     if (!opened.ok()) return WordFor(opened.status());
-    replica_ = std::move(*opened);
+    database_ = std::move(*opened);
     if (!holds_) return "ok";
-    auto lease = replica_->Read(kNoSerial, std::chrono::seconds(60));
-    if (!lease.ok()) return WordFor(lease.status());
-    held_ = std::move(*lease);
+    auto scan = database_->NewScan(all_, ScanOptions());
+    if (!scan.ok()) return WordFor(scan.status());
+    scan_ = std::move(*scan);
+    auto tail = database_->NewTail({all_}, TailOptions());
+    if (!tail.ok()) return WordFor(tail.status());
+    tail_ = std::move(*tail);
     return "ok";
   }
-  Result<Serial> AppendValues(std::uint64_t first, int count) {
-    auto led = replica_->Lead(std::chrono::milliseconds(0));
-    if (!led.ok()) return led.status();
-    std::vector<std::string> topics;
-    std::vector<std::string> values;
-    for (int i = 0; i < count; ++i) {
-      topics.push_back("load/" + std::to_string((first + i) % kTopics));
-      values.push_back(std::to_string(first + i));
+  // Returns topics whose messages are in this shard.
+  const std::vector<std::string>& TopicsOf(std::uint32_t shard) {
+    std::vector<std::string>& topics = topics_[shard];
+    const ShardChoice choice(database_->schema(), MessageKeys());
+    for (int i = 0; topics.size() < kTopics; ++i) {
+      std::string topic = "load/" + std::to_string(i);
+      if (choice.ShardOf(0, topic) == shard) topics.push_back(std::move(topic));
     }
+    return topics;
+  }
+  Result<Serial> AppendValues(std::uint64_t first, int count) {
+    const auto shard = static_cast<std::uint32_t>(first % database_->schema().shards);
+    const std::vector<std::string>* topics = nullptr;
+    {
+      const std::lock_guard lock(topics_mutex_);
+      topics = &TopicsOf(shard);
+    }
+    std::vector<std::string> values;
+    for (int i = 0; i < count; ++i) values.push_back(std::to_string(first + i));
     std::vector<MessageView> messages;
     for (int i = 0; i < count; ++i) {
-      messages.push_back({topics[i], static_cast<std::int64_t>(first + i), values[i]});
+      messages.push_back(
+          {(*topics)[(first + i) % kTopics], static_cast<std::int64_t>(first + i), values[i]});
     }
-    ShardCommit commit;
-    commit.messages = messages;
-    (**led)->Commit(&commit);
-    if (!commit.status.ok()) return commit.status;
-    return commit.serial;
+    TOPICDB_ASSIGN_OR_RETURN(const Receipt receipt, database_->Append(messages));
+    return receipt.serials.front().second;
   }
   std::string Append(std::istringstream* words) {
     std::uint64_t first = 0;
@@ -150,38 +192,48 @@ class SiteProgram {
     const auto serial = AppendValues(first, count);
     return serial.ok() ? "ok " + std::to_string(serial->value()) : WordFor(serial.status());
   }
-  Result<std::unique_ptr<ShardLease>> ReadAt(std::istringstream* words) {
-    std::uint64_t serial = 0;
-    *words >> serial;
-    return replica_->Read(Serial{serial}, std::chrono::seconds(60));
+  Status Await(const Serials& serials) const {
+    return database_->AwaitCommits(serials, kReadPatience);
   }
-  std::string Await(std::istringstream* words) { return WordFor(ReadAt(words).status()); }
   std::string Hold() {
     holds_ = true;
     return "ok";
   }
+  std::string ReadAll(Scan* scan) const {
+    std::string answer = "ok";
+    for (;;) {
+      const auto batch = scan->Next(PageLimits());
+      if (!batch.ok()) return WordFor(batch.status());
+      if (*batch == nullptr) return answer;
+      AddValues(**batch, &answer);
+    }
+  }
   std::string Release() {
-    held_.reset();
-    return "ok";
+    const std::string answer = ReadAll(scan_.get());
+    scan_.reset();
+    return answer;
+  }
+  std::string Drain(std::istringstream* words) {
+    const Serials until = SerialsOf(words);
+    std::string answer = "ok";
+    const auto is_behind = [&] {
+      const Serials serials = tail_->serials();
+      return std::any_of(until.begin(), until.end(),
+                         [&](const auto& one) { return serials.at(one.first) < one.second; });
+    };
+    while (is_behind()) {
+      const auto batch = tail_->Next(PageLimits(), kReadPatience);
+      if (!batch.ok()) return WordFor(batch.status());
+      if (*batch == nullptr) return "failed: the tail gives nothing more";
+      AddValues(**batch, &answer);
+    }
+    tail_.reset();
+    return answer;
   }
   std::string Read(std::istringstream* words) {
-    const auto lease = ReadAt(words);
-    if (!lease.ok()) return WordFor(lease.status());
-    std::string answer = "ok";
-    const auto view = (**lease)->view();
-    for (const SlabView& slab_view : view->slabs()) {
-      const Slab& slab = *slab_view.slab;
-      SlabSalvage call;
-      call.structure_of = [&](StreamId stream) { return slab.StructureOf(stream); };
-      call.report = [&](const Finding& finding) { answer = "failed: " + finding.what; };
-      call.take = [&](const SalvagedRow& row) {
-        answer.append(" ").append(row.value);
-        return Status::Ok();
-      };
-      const Status read = slab.layout().Salvage(view->Source(slab), call);
-      if (!read.ok()) return WordFor(read);
-    }
-    return answer;
+    if (const Status here = Await(SerialsOf(words)); !here.ok()) return WordFor(here);
+    const auto scan = database_->NewScan(all_, ScanOptions());
+    return scan.ok() ? ReadAll(scan->get()) : WordFor(scan.status());
   }
   std::string Many(std::istringstream* words) {
     int callers = 0;
@@ -224,52 +276,73 @@ class SiteProgram {
     return "ok";
   }
   std::string Load() {
-    auto led = replica_->Lead(std::chrono::milliseconds(0));
-    if (!led.ok()) return WordFor(led.status());
     const auto began = std::chrono::steady_clock::now();
     for (const auto& batch : load_->batches()) {
-      ShardCommit commit;
-      commit.messages = batch;
-      (**led)->Commit(&commit);
-      if (!commit.status.ok()) return WordFor(commit.status);
+      if (const auto receipt = database_->Append(batch); !receipt.ok()) {
+        return WordFor(receipt.status());
+      }
     }
-    const Status sealed = (**led)->SealAll();
+    const std::string sealed = Seal();
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - began;
-    return WordFor(sealed) + " " + std::to_string(static_cast<std::int64_t>(took.count()));
+    return sealed + " " + std::to_string(static_cast<std::int64_t>(took.count()));
+  }
+  // Does something with each shard that this site leads.
+  template <typename Work>
+  std::string WithLed(Work work) {
+    Status last = NotLeader("this site leads no shard");
+    for (std::uint32_t shard = 0; shard < database_->schema().shards; ++shard) {
+      const auto led = shards_->Find(shard)->Lead(std::chrono::milliseconds(0));
+      if (!led.ok()) continue;
+      last = work(**led);
+      if (!last.ok()) break;
+    }
+    return WordFor(last);
   }
   std::string Seal() {
-    auto led = replica_->Lead(std::chrono::milliseconds(0));
-    return WordFor(led.ok() ? (**led)->SealAll() : led.status());
+    return WithLed([](Shard& shard) { return shard.SealAll(); });
   }
   std::string Rotate() {
-    auto led = replica_->Lead(std::chrono::milliseconds(0));
-    return WordFor(led.ok() ? (**led)->Rotate(std::nullopt, std::nullopt) : led.status());
+    return WithLed([](Shard& shard) { return shard.Rotate(std::nullopt, std::nullopt); });
   }
-  std::string State() {
-    const auto status = site_->StatusOf(kGroup);
+  std::string Maintain() {
+    return WordFor(database_->upkeep().Maintain(std::nullopt, nullptr).status());
+  }
+  std::string State(std::istringstream* words) {
+    std::uint32_t shard = 0;
+    *words >> shard;
+    const Replica& replica = *shards_->Find(shard);
+    const auto status = site_->StatusOf(shards_->GroupOf(shard));
     if (!status.ok()) return WordFor(status.status());
     static constexpr const char* kNames[] = {"following", "taking-over", "leading", "giving-up",
                                              "failed"};
     std::ostringstream answer;
-    answer << kNames[static_cast<int>(replica_->state())] << " " << status->position.leader << " "
+    answer << kNames[static_cast<int>(replica.state())] << " " << status->position.leader << " "
            << status->position.term << " " << status->first << " " << status->applied << " "
            << status->last;
-    if (!replica_->failure().ok()) answer << " " << replica_->failure().message();
+    if (!replica.failure().ok()) answer << " " << replica.failure().message();
     return answer.str();
   }
   std::string Close() {
-    const Status closed = replica_->Close();
-    replica_.reset();
+    scan_.reset();
+    tail_.reset();
+    if (database_ == nullptr) return "ok";
+    const Status closed = database_->Close();
+    database_.reset();
     return WordFor(closed);
   }
 
-  const std::string database_;
+  const std::string path_;
+  const Filter all_ = Filter::Parse("#").value();
   std::uint64_t flush_bytes_ = ReplicaOptions().flush_bytes;
   std::unique_ptr<RaftSite> site_;
-  std::unique_ptr<Replica> replica_;
+  SiteShards* shards_ = nullptr;  // of database_
+  std::unique_ptr<Database> database_;
+  std::mutex topics_mutex_;
+  std::map<std::uint32_t, std::vector<std::string>> topics_;
   std::optional<MetricsLoad> load_;
   bool holds_ = false;
-  std::unique_ptr<ShardLease> held_;
+  std::unique_ptr<Scan> scan_;
+  std::unique_ptr<Tail> tail_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -161,6 +162,22 @@ bool Exists(const std::string& path) {
 bool IsDirectory(const std::string& path) {
   struct stat info{};
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+std::string FollowLink(const std::string& path) {
+  std::array<char, PATH_MAX> target{};
+  const ssize_t size = readlink(path.c_str(), target.data(), target.size());
+  if (size <= 0) return path;
+  std::string followed(target.data(), static_cast<std::size_t>(size));
+  return followed.front() == '/' ? followed : ParentOf(path) + "/" + followed;
+}
+
+Status SetLink(const std::string& path, const std::string& target) {
+  const std::string made = path + ".link";
+  if (unlink(made.c_str()) != 0 && errno != ENOENT) return ErrnoFault("removing", made, errno);
+  if (symlink(target.c_str(), made.c_str()) != 0) return ErrnoFault("linking", made, errno);
+  TOPICDB_RETURN_IF_ERROR(Rename(made, path));
+  return SyncDirectory(ParentOf(path));
 }
 
 Status Rename(const std::string& from, const std::string& to) {

@@ -37,6 +37,11 @@ Status MakeDirectory(const std::string& path);
 // Returns whether there is something of this name. A link counts as what it leads to.
 bool Exists(const std::string& path);
 bool IsDirectory(const std::string& path);
+// Returns `path`, or if it is a symbolic link, that to which the link leads.
+std::string FollowLink(const std::string& path);
+// Makes `path` a symbolic link to `target` in the same directory, in the place of a link that is
+// there, in one step. Fsyncs the directory. Returns kStorage if `path` is a directory or a file.
+Status SetLink(const std::string& path, const std::string& target);
 // Renames in one step: nobody sees both names or neither. Replaces a file that has the name `to`.
 // The caller must make the new name durable.
 Status Rename(const std::string& from, const std::string& to);

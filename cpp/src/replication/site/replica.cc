@@ -1,6 +1,11 @@
 #include "replication/site/replica.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "base/file/files.h"
+#include "replication/snapshot/shard_copies.h"
+#include "store/shard/state/shard_rocks.h"
 
 namespace topicdb::replication {
 
@@ -10,26 +15,24 @@ namespace {
 constexpr std::chrono::milliseconds kHandOverPatience(2'000);
 // How long it waits before it proposes again what was not answered.
 constexpr std::chrono::milliseconds kProposeAgainAfter(100);
+// How often it looks whether somebody still has a shard that a snapshot has replaced.
+constexpr std::chrono::milliseconds kRetiredInterval(500);
 
 }  // namespace
-
-ShardLease::~ShardLease() {
-  shard_.reset();
-  replica_->GiveBack();
-}
 
 Result<std::unique_ptr<Replica>> Replica::Open(RaftSite* site,
                                                std::shared_ptr<const ShardEnvironment> environment,
                                                std::uint32_t index, ReplicaOptions options) {
   std::unique_ptr<Replica> replica(
       new Replica(site, std::move(environment), index, std::move(options)));
+  TOPICDB_ASSIGN_OR_RETURN(replica->lock_, LockShard(*replica->environment_, index));
+  const std::string directory = ShardDirectory(replica->environment_->directory, index);
+  TOPICDB_RETURN_IF_ERROR(PrepareCopies(directory).WithContext(replica->name_));
+  replica->directory_ = FollowLink(directory);
   TOPICDB_ASSIGN_OR_RETURN(replica->replicated_,
                            ReplicatedShard::Open(replica->environment_, index));
   const std::uint64_t applied = replica->replicated_->applied().index;
-  {
-    const MutexLock lock(replica->mutex_);
-    replica->shard_ = replica->replicated_->shard();
-  }
+  replica->GiveOut();
   TOPICDB_RETURN_IF_ERROR(
       site->Join(replica->options_.group, replica->options_.voters, applied, replica.get())
           .WithContext(replica->name_));
@@ -46,20 +49,15 @@ Replica::Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environ
       options_(std::move(options)),
       name_(environment_->NameOfShard(index)),
       flushed_at_(std::chrono::steady_clock::now()),
-      carrier_(
-          site, options_.group, ShardDirectory(environment_->directory, index),
-          [this](const std::string& directory) { return MakeSource(directory); },
-          [this] { MakeRoom(); }) {}
+      carrier_(site, options_.group, ShardDirectory(environment_->directory, index),
+               [this](const std::string& directory) { return MakeSource(directory); }) {}
 
-Result<std::unique_ptr<ShardLease>> Replica::Lead(std::chrono::milliseconds patience) {
+Result<std::shared_ptr<Shard>> Replica::Lead(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   const MutexLock lock(mutex_);
   for (;;) {
     if (!failure_.ok()) return failure_;
-    if (state_ == ReplicaState::kLeading && !MustGiveUp()) {
-      ++leases_;
-      return std::make_unique<ShardLease>(this, shard_);
-    }
+    if (state_ == ReplicaState::kLeading && !MustGiveUp()) return given_;
     const bool another_leads = position_.leader != 0 && position_.leader != site_.replica();
     if (another_leads) {
       return NotLeader(name_ + ": replica " + std::to_string(position_.leader) +
@@ -74,8 +72,7 @@ Result<std::unique_ptr<ShardLease>> Replica::Lead(std::chrono::milliseconds pati
   }
 }
 
-Result<std::unique_ptr<ShardLease>> Replica::Read(Serial at_least,
-                                                  std::chrono::milliseconds patience) {
+Result<std::shared_ptr<Shard>> Replica::Read(Serial at_least, std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   CommitSignal& commits = *environment_->commits;
   for (;;) {
@@ -83,10 +80,7 @@ Result<std::unique_ptr<ShardLease>> Replica::Read(Serial at_least,
     {
       const MutexLock lock(mutex_);
       if (!failure_.ok()) return failure_;
-      if (!is_making_room_ && shard_ != nullptr && shard_->view()->serial() >= at_least) {
-        ++leases_;
-        return std::make_unique<ShardLease>(this, shard_);
-      }
+      if (given_->view()->serial() >= at_least) return given_;
     }
     if (std::chrono::steady_clock::now() >= deadline) {
       return Stale(name_ + ": this replica has not come to commit " +
@@ -95,6 +89,17 @@ Result<std::unique_ptr<ShardLease>> Replica::Read(Serial at_least,
     }
     commits.WaitUntil(seen, deadline);
   }
+}
+
+std::shared_ptr<Shard> Replica::shard() const {
+  const MutexLock lock(mutex_);
+  return given_;
+}
+
+void Replica::Watch(std::function<void(std::shared_ptr<Shard>)> replace) {
+  const MutexLock lock(mutex_);
+  replace_ = std::move(replace);
+  replace_(given_);
 }
 
 ReplicaState Replica::state() const {
@@ -115,7 +120,6 @@ Status Replica::failure() const {
 void Replica::TakeCommitted(const std::vector<CommittedEntry>& entries) {
   const MutexLock lock(mutex_);
   if (!failure_.ok()) return;
-  LetReadersIn();
   for (const CommittedEntry& entry : entries) {
     unflushed_bytes_ += entry.bytes.size();
     KeptEntry kept{entry.place, std::string(entry.bytes)};
@@ -159,6 +163,9 @@ void Replica::Work() {
       case Step::kApply:
         ApplyNext();
         break;
+      case Step::kRemove:
+        RemoveRetired(/*all=*/false);
+        break;
     }
   }
 }
@@ -180,7 +187,10 @@ Replica::Step Replica::AwaitStep() {
       return Step::kFlush;
     }
     if (follows && !to_apply_.empty()) return Step::kApply;
-    if (unflushed_bytes_ > 0) {
+    if (MayRemoveRetired()) return Step::kRemove;
+    if (!retired_.empty()) {
+      changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kRetiredInterval);
+    } else if (unflushed_bytes_ > 0) {
       changed_.WaitUntil(mutex_, flush_at);
     } else {
       changed_.Wait(mutex_);
@@ -208,10 +218,7 @@ bool Replica::FetchSnapshot(std::string_view manifest) {
       return false;
     }
   }
-  if (carrier_.Fetch(manifest)) return true;
-  const MutexLock lock(mutex_);
-  LetReadersIn();  // it may take long
-  return false;
+  return carrier_.Fetch(manifest);
 }
 
 Status Replica::InstallSnapshot() {
@@ -228,44 +235,56 @@ void Replica::InstallFetched() {
   const MutexLock lock(mutex_);
   if (index.ok()) {
     while (!to_apply_.empty() && to_apply_.front().place.index <= *index) to_apply_.pop_front();
-    shard_ = replicated_->shard();
   }
   installs_ = false;
   installed_ = index.status();
   changed_.NotifyAll();
-  LetReadersIn();
-}
-
-void Replica::MakeRoom() {
-  const MutexLock lock(mutex_);
-  is_making_room_ = true;
-  while (leases_ != 0 && !closing_ && failure_.ok()) changed_.Wait(mutex_);
-  is_making_room_ = true;  // others may have been let in meanwhile
-}
-
-void Replica::LetReadersIn() {
-  if (std::exchange(is_making_room_, false)) environment_->commits->Notify();
 }
 
 Result<std::uint64_t> Replica::Exchange() {
+  TOPICDB_ASSIGN_OR_RETURN(const SnapshotManifest manifest, carrier_.Install());
+  TOPICDB_ASSIGN_OR_RETURN(auto opened, ReplicatedShard::Open(environment_, index_));
+  const std::uint64_t index = manifest.applied.index;
+  if (opened->applied().index != index) {
+    return Corruption("the snapshot is not that of entry " + std::to_string(index));
+  }
+  retired_.push_back({std::exchange(replicated_, std::move(opened)), directory_, shard()});
+  directory_ = FollowLink(ShardDirectory(environment_->directory, index_));
+  GiveOut();
+  return index;
+}
+
+void Replica::GiveOut() {
+  std::shared_ptr<Shard> shard = replicated_->shard();
+  Shard* const given = shard.get();
+  std::shared_ptr<Shard> counted(given, [kept = std::move(shard)](Shard*) {});
   {
     const MutexLock lock(mutex_);
-    is_making_room_ = true;
-    while (leases_ != 0) changed_.Wait(mutex_);
-    shard_.reset();
+    given_.swap(counted);
+    if (replace_) replace_(given_);
   }
-  TOPICDB_RETURN_IF_ERROR(replicated_->Close());
-  replicated_.reset();
-  TOPICDB_ASSIGN_OR_RETURN(const SnapshotManifest manifest, carrier_.Install());
-  TOPICDB_ASSIGN_OR_RETURN(replicated_, ReplicatedShard::Open(environment_, index_));
-  const std::uint64_t index = manifest.applied.index;
-  if (replicated_->applied().index == index) return index;
-  return Corruption("the snapshot is not that of entry " + std::to_string(index));
+  environment_->readers->Clear();  // they hold the shard before
+  environment_->commits->Notify();
+}
+
+bool Replica::MayRemoveRetired() const {
+  return std::any_of(retired_.begin(), retired_.end(),
+                     [](const Retired& retired) { return retired.given.expired(); });
+}
+
+void Replica::RemoveRetired(bool all) {
+  for (Retired& retired : retired_) {
+    if (!all && !retired.given.expired()) continue;
+    retired.replicated->Close().IgnoreError();  // it is of no use any more
+    retired.replicated.reset();
+    RemoveTree(retired.directory).IgnoreError();  // the next opening does
+  }
+  std::erase_if(retired_, [](const Retired& retired) { return retired.replicated == nullptr; });
 }
 
 Result<std::unique_ptr<SnapshotSource>> Replica::MakeSource(const std::string& directory) {
   TOPICDB_ASSIGN_OR_RETURN(const auto led, Lead(std::chrono::milliseconds(0)));
-  return SnapshotSource::Make((*led)->view()->db(), environment_->resources, site_.replica(),
+  return SnapshotSource::Make(led->view()->db(), environment_->resources, site_.replica(),
                               directory);
 }
 
@@ -388,12 +407,6 @@ void Replica::HandOver() {
   }
 }
 
-void Replica::GiveBack() {
-  const MutexLock lock(mutex_);
-  --leases_;
-  changed_.NotifyAll();
-}
-
 Status Replica::Close() {
   bool leads = false;
   {
@@ -409,13 +422,17 @@ Status Replica::Close() {
   if (worker_.joinable()) worker_.join();
   if (beginner_.joinable()) beginner_.join();
   carrier_.Stop();
+  RemoveRetired(/*all=*/true);
+  std::shared_ptr<Shard> given;
   {
     const MutexLock lock(mutex_);
-    shard_.reset();
+    given.swap(given_);
   }
+  given.reset();
   Status closed;
   if (replicated_ != nullptr) closed = replicated_->Close();
   replicated_.reset();
+  lock_.reset();
   site_.Leave(options_.group);
   // What closing would have written only saves the next opening some work.
   const Code code = closed.code();

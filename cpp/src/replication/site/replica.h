@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -36,40 +37,25 @@ enum class ReplicaState : std::uint8_t {
   kFailed,    // it applies no more
 };
 
-class Replica;
-
-// Keeps the shard of a replica from being closed. It stays open when the replica begins to lead or
-// to follow: writes fail with kNotLeader while it follows. But a snapshot of another replica can
-// take its place only while nobody has a lease, so give it back soon, and views of the shard before
-// it. Until then the replica waits, and falls behind. Threads may use one at the same time.
-class ShardLease {
- public:
-  ShardLease(Replica* replica, std::shared_ptr<Shard> shard)
-      : replica_(replica), shard_(std::move(shard)) {}
-  ~ShardLease();
-  ShardLease(const ShardLease&) = delete;
-  ShardLease& operator=(const ShardLease&) = delete;
-
-  Shard* operator->() const { return shard_.get(); }
-
- private:
-  Replica* const replica_;
-  std::shared_ptr<Shard> shard_;
-};
-
 // A replica of a shard, in a group of the consensus. It follows, which means that it applies what
 // the leader writes, until the consensus makes it the leader. Then it writes an entry with which
 // its reign begins, applies everything up to that entry, and lets the shard be written. It follows
-// again as soon as another replica may lead. Its shard may be read all the time.
+// again as soon as another replica may lead.
+//
+// Its shard may be read all the time, and writes fail with kNotLeader while it follows. A snapshot
+// of another replica is a shard of its own, which takes the place of the one before. That one is
+// closed and removed once nobody has it any more; until then it stays as it was.
 //
 // The program that runs a site owns it. Close it, and then the site. Thread-safe.
 //
-// Lock rule: mutex_ comes after the mutex of the site and before those of the reign and of the view
-// of the shard. Nobody waits for the site, RocksDB or a commit while holding it.
+// Lock rule: mutex_ comes after the mutex of the site and before those of the reign, of the view of
+// the shard and of whoever watches. Nobody waits for the site, RocksDB or a commit while holding
+// it.
 class Replica : private RaftClient {
  public:
   // Opens the replica of a shard, and joins its group. Makes the shard if its directory is not
-  // there. `site` must outlive it. Returns what ReplicatedShard::Open and RaftSite::Join return.
+  // there. `site` must outlive it. Returns kLocked, and what PrepareCopies, ReplicatedShard::Open
+  // and RaftSite::Join return.
   static Result<std::unique_ptr<Replica>> Open(RaftSite* site,
                                                std::shared_ptr<const ShardEnvironment> environment,
                                                std::uint32_t index, ReplicaOptions options);
@@ -77,15 +63,17 @@ class Replica : private RaftClient {
 
   // Returns the shard, for writing, once this replica leads. Returns kNotLeader if another one
   // leads or if no leader is known within `patience`, and the reason if this replica has failed.
-  // Give it back before Close.
-  Result<std::unique_ptr<ShardLease>> Lead(std::chrono::milliseconds patience)
-      TOPICDB_EXCLUDES(mutex_);
+  Result<std::shared_ptr<Shard>> Lead(std::chrono::milliseconds patience) TOPICDB_EXCLUDES(mutex_);
   // Returns the shard, for reading, once its view has the commit `at_least`: kNoSerial asks for
   // nothing. So whoever has written at another replica reads here what was written. Returns kStale
-  // if that takes longer than `patience`, and the reason if this replica has failed. Give it back
-  // before Close.
-  Result<std::unique_ptr<ShardLease>> Read(Serial at_least, std::chrono::milliseconds patience)
+  // if that takes longer than `patience`, and the reason if this replica has failed.
+  Result<std::shared_ptr<Shard>> Read(Serial at_least, std::chrono::milliseconds patience)
       TOPICDB_EXCLUDES(mutex_);
+  // Returns the shard as it is now.
+  std::shared_ptr<Shard> shard() const TOPICDB_EXCLUDES(mutex_);
+  // Calls `replace` with the shard, and again with each snapshot that takes its place. It must only
+  // store the shard: it is called with mutex_ held.
+  void Watch(std::function<void(std::shared_ptr<Shard>)> replace) TOPICDB_EXCLUDES(mutex_);
   ReplicaState state() const TOPICDB_EXCLUDES(mutex_);
   RaftPosition position() const TOPICDB_EXCLUDES(mutex_);
   // Returns why it has failed, or Ok.
@@ -94,11 +82,17 @@ class Replica : private RaftClient {
   const std::string& name() const { return name_; }
 
   // Hands leadership over if it leads and another replica can take it, moves everything to files,
-  // and leaves the group. May be repeated. REQUIRES: no other call is under way
+  // and leaves the group. May be repeated. REQUIRES: no other call is under way, and nobody uses a
+  // shard that this replica has given out, or holds a view of it
   Status Close() TOPICDB_EXCLUDES(mutex_);
 
  private:
-  friend class ShardLease;
+  // A shard whose place a snapshot has taken.
+  struct Retired {
+    std::unique_ptr<ReplicatedShard> replicated;
+    std::string directory;
+    std::weak_ptr<Shard> given;  // expires when nobody has the shard any more
+  };
 
   Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index,
           ReplicaOptions options);
@@ -113,7 +107,7 @@ class Replica : private RaftClient {
   Result<std::string> Answer(std::string_view request) override { return carrier_.Answer(request); }
 
   // What the worker does next.
-  enum class Step { kEnd, kGiveUp, kInstall, kFlush, kApply };
+  enum class Step { kEnd, kGiveUp, kInstall, kFlush, kApply, kRemove };
 
   // What the thread does that applies entries, and changes between following and leading.
   void Work() TOPICDB_EXCLUDES(mutex_);
@@ -121,13 +115,14 @@ class Replica : private RaftClient {
   Step AwaitStep() TOPICDB_EXCLUDES(mutex_);
   // Puts a snapshot in the place of the shard.
   void InstallFetched() TOPICDB_EXCLUDES(mutex_);
-  // Closes the shard once nobody has a lease, puts the snapshot in its place and opens that.
-  // Returns the index of the last entry in it.
+  // Puts the snapshot in the place of the shard and opens it. Returns the index of the last entry
+  // in it.
   Result<std::uint64_t> Exchange() TOPICDB_EXCLUDES(mutex_);
-  // Waits until nobody has a lease, in the thread of the carrier: that of the site must not wait.
-  // Nobody gets one from now on, until the snapshot is installed, or entries come in its place.
-  void MakeRoom() TOPICDB_EXCLUDES(mutex_);
-  void LetReadersIn() TOPICDB_REQUIRES(mutex_);
+  // Gives out the shard of replicated_ from now on.
+  void GiveOut() TOPICDB_EXCLUDES(mutex_);
+  // Removes the shards that were replaced and that nobody has any more, or all of them.
+  void RemoveRetired(bool all);
+  bool MayRemoveRetired() const;
   // Moves everything to files, and lets the log be cut.
   void FlushAll() TOPICDB_EXCLUDES(mutex_);
   // Makes the source of a snapshot from the shard, if this replica leads.
@@ -144,7 +139,6 @@ class Replica : private RaftClient {
   void Fail(const Status& why) TOPICDB_EXCLUDES(mutex_);
   // Hands leadership over to another voter, if one takes it.
   void HandOver() TOPICDB_EXCLUDES(mutex_);
-  void GiveBack() TOPICDB_EXCLUDES(mutex_);
 
   RaftSite& site_;
   const std::shared_ptr<const ShardEnvironment> environment_;
@@ -152,8 +146,11 @@ class Replica : private RaftClient {
   const ReplicaOptions options_;
   const std::string name_;
 
-  // Work and Close use these, one after the other.
+  // Open, Work and Close use these, one after the other.
+  std::unique_ptr<FileLock> lock_;  // of the shard
   std::unique_ptr<ReplicatedShard> replicated_;
+  std::string directory_;         // of replicated_
+  std::vector<Retired> retired_;  // the oldest first
 
   mutable Mutex mutex_;
   CondVar changed_;
@@ -162,11 +159,12 @@ class Replica : private RaftClient {
   Status failure_ TOPICDB_GUARDED_BY(mutex_);
   bool closing_ TOPICDB_GUARDED_BY(mutex_) = false;
   std::uint64_t begun_term_ TOPICDB_GUARDED_BY(mutex_) = 0;  // in which a reign was proposed
-  std::uint64_t leases_ TOPICDB_GUARDED_BY(mutex_) = 0;      // that are out
-  bool is_making_room_ TOPICDB_GUARDED_BY(mutex_) = false;   // for a snapshot: nobody gets a lease
   KeptEntries to_apply_ TOPICDB_GUARDED_BY(mutex_);          // while there is no reign
   std::shared_ptr<Reign> reign_ TOPICDB_GUARDED_BY(mutex_);
-  std::shared_ptr<Shard> shard_ TOPICDB_GUARDED_BY(mutex_);  // null while a snapshot replaces it
+  // The shard of replicated_, as it is given out: with a count of its own, which tells when nobody
+  // has it any more.
+  std::shared_ptr<Shard> given_ TOPICDB_GUARDED_BY(mutex_);
+  std::function<void(std::shared_ptr<Shard>)> replace_ TOPICDB_GUARDED_BY(mutex_);  // or empty
   std::uint64_t unflushed_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;  // of entries, about
   std::chrono::steady_clock::time_point flushed_at_ TOPICDB_GUARDED_BY(mutex_);
   // Whether a snapshot is to be installed, and how that ended.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/file/files.h"
+#include "replication/snapshot/shard_copies.h"
 #include "replication/snapshot/snapshot_fetch.h"
 
 namespace topicdb::replication {
@@ -21,12 +22,11 @@ constexpr std::size_t kSourcesMax = 2;
 }  // namespace
 
 SnapshotCarrier::SnapshotCarrier(RaftSite* site, std::uint64_t group, std::string shard_directory,
-                                 MakeSource make, MakeRoom make_room)
+                                 MakeSource make)
     : site_(*site),
       group_(group),
       shard_directory_(std::move(shard_directory)),
-      make_(std::move(make)),
-      make_room_(std::move(make_room)) {
+      make_(std::move(make)) {
   RemoveTree(shard_directory_ + ".outgoing").IgnoreError();  // else making a snapshot fails
   worker_ = std::thread([this] { Work(); });
 }
@@ -53,7 +53,8 @@ bool SnapshotCarrier::Fetch(std::string_view manifest) {
 Result<SnapshotManifest> SnapshotCarrier::Install() {
   const MutexLock lock(mutex_);
   if (!fetched_.has_value()) return NotFound("no snapshot was fetched for " + shard_directory_);
-  TOPICDB_RETURN_IF_ERROR(InstallSnapshot(shard_directory_ + ".incoming", shard_directory_));
+  TOPICDB_RETURN_IF_ERROR(
+      InstallSnapshot(shard_directory_ + ".incoming", shard_directory_, fetched_->applied.index));
   SnapshotManifest installed = std::move(*fetched_);
   fetched_.reset();
   return installed;
@@ -145,7 +146,6 @@ void SnapshotCarrier::FetchOne(const SnapshotManifest& manifest) {
   };
   const Status fetched = FetchSnapshot(manifest, shard_directory_ + ".incoming", ask,
                                        [&] { return IsFetchVain(manifest); });
-  if (fetched.ok()) make_room_();
   {
     const MutexLock lock(mutex_);
     if (wanted_ != manifest) return;  // another one is wanted now

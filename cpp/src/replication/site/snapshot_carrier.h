@@ -28,25 +28,21 @@ class SnapshotCarrier {
   // Makes a source in a directory, or returns why it cannot.
   using MakeSource =
       std::function<Result<std::unique_ptr<SnapshotSource>>(const std::string& directory)>;
-  // Waits until nobody has the shard open, and keeps others away until Install.
-  using MakeRoom = std::function<void()>;
 
-  // `site` must outlive it. Its thread calls `make`, and calls `make_room` before it tells the site
-  // that a snapshot is here.
-  SnapshotCarrier(RaftSite* site, std::uint64_t group, std::string shard_directory, MakeSource make,
-                  MakeRoom make_room);
+  // `site` must outlive it. Its thread calls `make`.
+  SnapshotCarrier(RaftSite* site, std::uint64_t group, std::string shard_directory,
+                  MakeSource make);
   ~SnapshotCarrier() { Stop(); }
   SnapshotCarrier(const SnapshotCarrier&) = delete;
   SnapshotCarrier& operator=(const SnapshotCarrier&) = delete;
 
   // Begins to make a snapshot, and hands it to the site. Does not wait.
   void Take() TOPICDB_EXCLUDES(mutex_);
-  // Returns true if this snapshot is here, and there is room for it. Otherwise begins to fetch it,
-  // in the place of any other that is being fetched, and tells the site how that ended. Does not
-  // wait.
+  // Returns true if this snapshot is here. Otherwise begins to fetch it, in the place of any other
+  // that is being fetched, and tells the site how that ended. Does not wait.
   bool Fetch(std::string_view manifest) TOPICDB_EXCLUDES(mutex_);
-  // Puts the snapshot that is here in the place of the shard, and returns its manifest. Returns
-  // kNotFound if none is here. REQUIRES (Install): nobody has the shard open
+  // Puts the snapshot that is here in the place of the shard, and returns its manifest. Whoever has
+  // the shard open keeps the older copy. Returns kNotFound if none is here.
   Result<SnapshotManifest> Install() TOPICDB_EXCLUDES(mutex_);
   // Answers a request of another replica.
   Result<std::string> Answer(std::string_view request) const TOPICDB_EXCLUDES(mutex_);
@@ -64,7 +60,6 @@ class SnapshotCarrier {
   const std::uint64_t group_;
   const std::string shard_directory_;
   const MakeSource make_;
-  const MakeRoom make_room_;
 
   mutable Mutex mutex_;
   CondVar changed_;

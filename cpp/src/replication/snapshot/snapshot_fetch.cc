@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/file/file.h"
-#include "base/file/file_copy.h"
 #include "base/file/files.h"
 
 namespace topicdb::replication {
@@ -96,17 +95,6 @@ Status FetchSnapshot(const SnapshotManifest& manifest, const std::string& direct
         FileFetch(file, directory + "/" + file.name, ask).Run(request, interrupted));
   }
   return SyncDirectory(directory);
-}
-
-Status InstallSnapshot(const std::string& directory, const std::string& shard_directory) {
-  const std::string parent = shard_directory.substr(0, shard_directory.rfind('/'));
-  if (Exists(shard_directory)) {
-    TOPICDB_RETURN_IF_ERROR(Exchange(directory, shard_directory));
-  } else {
-    TOPICDB_RETURN_IF_ERROR(Rename(directory, shard_directory));
-  }
-  TOPICDB_RETURN_IF_ERROR(SyncDirectory(parent));
-  return RemoveTree(directory);
 }
 
 }  // namespace topicdb::replication

@@ -1,4 +1,4 @@
-// Brings a snapshot of another replica here, and puts it in the place of the shard.
+// Brings a snapshot of another replica here.
 #pragma once
 
 #include <functional>
@@ -19,10 +19,5 @@ using AskForChunk = std::function<Result<std::string>(const ChunkRequest&)>;
 // returns; kStorage; and kInterrupted.
 Status FetchSnapshot(const SnapshotManifest& manifest, const std::string& directory,
                      const AskForChunk& ask, const InterruptCheck& interrupted = nullptr);
-
-// Puts what FetchSnapshot has fetched into `directory` in the place of the directory of a shard,
-// in one step and durably, and removes what was there. Nobody may have the shard open.
-// Both directories must have the same parent. If it fails, may be repeated.
-Status InstallSnapshot(const std::string& directory, const std::string& shard_directory);
 
 }  // namespace topicdb::replication

@@ -21,8 +21,13 @@ class ReplicaTest : public testing::Test {
  protected:
   ReplicaTest() {
     DatabaseParts::MakeEnvironment(path_, {});
-    std::filesystem::remove_all(path_ + "/shards/0000");
+    LoseFiles();
     OpenBoth();
+  }
+  void LoseFiles() {
+    for (const auto& file : std::filesystem::directory_iterator(path_ + "/shards")) {
+      std::filesystem::remove_all(file);
+    }
   }
   void CloseBoth() {
     EXPECT_TRUE(replica_->Close().ok());
@@ -51,12 +56,12 @@ class ReplicaTest : public testing::Test {
     const std::vector<MessageView> messages{{topic, 1, "value"}};
     ShardCommit commit;
     commit.messages = messages;
-    (**led)->Commit(&commit);
+    (*led)->Commit(&commit);
     return commit.status;
   }
   std::uint64_t Count() {
     const auto led = replica_->Lead(kPatience).value();
-    return (*led)->Stats().messages;
+    return led->Stats().messages;
   }
 
   const TestDirectory directory_;
@@ -80,7 +85,7 @@ TEST_F(ReplicaTest, WhatWasAppendedIsThereAfterItWasClosed) {
 TEST_F(ReplicaTest, WhatRocksHasLostIsAppliedAgain) {
   for (const char* topic : {"a", "b", "c"}) EXPECT_TRUE(Append(topic).ok());
   CloseBoth();
-  std::filesystem::remove_all(path_ + "/shards/0000");
+  LoseFiles();
   OpenBoth();
   EXPECT_EQ(Count(), 3U);
 }
@@ -110,7 +115,7 @@ TEST_F(ReplicaTest, AReplicaThatHasLostItsFilesIsRefused) {
   OpenBoth();
   AppendUntilCut();
   CloseBoth();
-  std::filesystem::remove_all(path_ + "/shards/0000");
+  LoseFiles();
   site_ = RaftSite::Open(AloneAt(directory_ / "log")).value();
   const auto opened = OpenReplica();
   ASSERT_FALSE(opened.ok());
@@ -130,9 +135,9 @@ TEST_F(ReplicaTest, WhoeverUsesTheShardKeepsItOpen) {
   const std::vector<MessageView> messages{{"topic", 1, "value"}};
   ShardCommit commit;
   commit.messages = messages;
-  (*led)->Commit(&commit);
+  led->Commit(&commit);
   EXPECT_TRUE(commit.status.ok());
-  EXPECT_EQ((*led)->Stats().messages, 1U);
+  EXPECT_EQ(led->Stats().messages, 1U);
   led.reset();
   EXPECT_TRUE(replica_->Close().ok());
 }

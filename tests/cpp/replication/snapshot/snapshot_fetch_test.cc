@@ -12,6 +12,7 @@
 
 #include "replication/replicas.h"
 #include "replication/replicated_shard.h"
+#include "replication/snapshot/shard_copies.h"
 #include "replication/snapshot/snapshot_source.h"
 #include "store/database/database_parts.h"
 #include "test_directory.h"
@@ -82,6 +83,10 @@ class SnapshotTest : public testing::Test {
   const TestDirectory directory_;
   const std::string path_ = directory_ / "db";
   const std::string incoming_ = directory_ / "incoming";
+  Status Install(const SnapshotManifest& manifest) const {
+    return InstallSnapshot(incoming_, replica_, manifest.applied.index);
+  }
+
   const std::string replica_ = directory_ / "replica";
   EntryFile log_;
   std::unique_ptr<DatabaseParts> leader_;
@@ -100,7 +105,7 @@ TEST_F(SnapshotTest, AReplicaGoesOnFromASnapshot) {
   Append(20'000, 500);  // that the snapshot does not have
   ASSERT_TRUE(Fetch(*source).ok());
   EXPECT_EQ(fetched_, BytesOf(manifest));
-  ASSERT_TRUE(InstallSnapshot(incoming_, replica_).ok());
+  ASSERT_TRUE(Install(source->manifest()).ok());
   EXPECT_FALSE(std::filesystem::exists(incoming_));
   Copy replica(replica_);
   EXPECT_EQ(replica.applied(), manifest.applied);
@@ -109,6 +114,7 @@ TEST_F(SnapshotTest, AReplicaGoesOnFromASnapshot) {
 }
 
 TEST_F(SnapshotTest, ItTakesThePlaceOfAnOlderReplica) {
+  ASSERT_TRUE(PrepareCopies(replica_).ok());
   {
     Copy old(replica_);
     old.ApplyFrom(log_);
@@ -116,7 +122,7 @@ TEST_F(SnapshotTest, ItTakesThePlaceOfAnOlderReplica) {
   Append(0, 1'000);
   const auto source = TakeSnapshot();
   ASSERT_TRUE(Fetch(*source).ok());
-  ASSERT_TRUE(InstallSnapshot(incoming_, replica_).ok());
+  ASSERT_TRUE(Install(source->manifest()).ok());
   EXPECT_FALSE(std::filesystem::exists(incoming_));
   EXPECT_EQ(Copy(replica_).digests(), LeaderDigests());
 }
@@ -153,7 +159,7 @@ TEST_F(SnapshotTest, WhatIsOfAnotherSnapshotIsReplaced) {
   std::ofstream(incoming_ + "/999999.sst") << "of nobody";
   ASSERT_TRUE(Fetch(*source).ok());
   EXPECT_FALSE(std::filesystem::exists(incoming_ + "/999999.sst"));
-  ASSERT_TRUE(InstallSnapshot(incoming_, replica_).ok());
+  ASSERT_TRUE(Install(source->manifest()).ok());
   EXPECT_EQ(Copy(replica_).digests(), LeaderDigests());
 }
 
@@ -211,9 +217,10 @@ TEST_F(SnapshotTest, ItStaysWholeWhileTheLeaderGoesOn) {
   ASSERT_TRUE(leader_->shard(0)->Rotate(kept, std::nullopt).ok());
   ASSERT_TRUE(leader_->shard(0)->DropSlab(kept, Generation{1}).ok());
   ASSERT_TRUE(Fetch(*source).ok());
+  const SnapshotManifest manifest = source->manifest();
   source.reset();
   EXPECT_FALSE(std::filesystem::exists(directory_ / "outgoing"));
-  ASSERT_TRUE(InstallSnapshot(incoming_, replica_).ok());
+  ASSERT_TRUE(Install(manifest).ok());
   EXPECT_EQ(Copy(replica_).digests(), then);
 }
 

@@ -24,8 +24,10 @@ class ShardLoader {
   Result<LoadedShard> Run(ShardUse use) {
     const bool create =
         use == ShardUse::kCreate || (use == ShardUse::kFollow && !Exists(directory_ + "/CURRENT"));
+    if (!environment_.read_only && use != ShardUse::kFollow) {
+      TOPICDB_ASSIGN_OR_RETURN(shard_->directory_lock, LockShard(environment_, shard_->index));
+    }
     TOPICDB_ASSIGN_OR_RETURN(ShardRocks rocks, OpenShardRocks(environment_, shard_->index, create));
-    shard_->directory_lock = std::move(rocks.directory_lock);
     shard_->db = std::move(rocks.db);
     shard_->default_family = std::move(rocks.default_family);
     shard_->families.Add(rocks.families);

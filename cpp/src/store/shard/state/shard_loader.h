@@ -15,7 +15,9 @@ namespace topicdb {
 enum class ShardUse : std::uint8_t {
   kCreate,  // it is made, without slabs; its directory must be absent
   kWrite,
-  kFollow,  // it is brought up to date by the entries of a log, and made by them if it is absent
+  // It is brought up to date by the entries of a log, and made by them if it is absent. The caller
+  // has the lock of the shard, and may open it anew before the old one is closed.
+  kFollow,
 };
 
 // A shard as it was found on disk. Its slabs are not published yet. LoadShard makes it, and
@@ -26,8 +28,8 @@ struct LoadedShard {
   WriterRecords writer;  // empty if the shard is not to be written
 };
 
-// Loads a shard, and locks it unless the environment is read-only. Returns kLocked, kCorruption or
-// kStorage, or what the log of the environment returns.
+// Loads a shard, and locks it if it is written without a log of entries. Returns kLocked,
+// kCorruption or kStorage, or what the log of the environment returns.
 Result<LoadedShard> LoadShard(const std::shared_ptr<const ShardEnvironment>& environment,
                               std::uint32_t index, ShardUse use);
 

@@ -14,15 +14,6 @@ namespace topicdb {
 
 namespace {
 
-Result<std::unique_ptr<FileLock>> LockToWrite(const std::string& path) {
-  Result<std::unique_ptr<FileLock>> lock = FileLock::Acquire(path);
-  if (lock.ok() || lock.status().code() != Code::kLocked) return lock;
-  return Locked(lock.status().message() +
-                ": one process writes at a time. To read beside it, open with mode='r'; to share "
-                "it with other processes, let it, or `topicdb serve`, offer the database to "
-                "topicdb.connect");
-}
-
 // Opens RocksDB in a directory that is there, with all its column families.
 Status OpenFamilies(const ShardEnvironment& environment, const std::string& directory, bool create,
                     ShardRocks* opened) {
@@ -66,14 +57,22 @@ std::string ShardDirectory(const std::string& database_path, std::uint32_t index
   return database_path + "/shards/" + number;
 }
 
+Result<std::unique_ptr<FileLock>> LockShard(const ShardEnvironment& environment,
+                                            std::uint32_t index) {
+  TOPICDB_RETURN_IF_ERROR(rocks::CheckProcessMayWrite());
+  Result<std::unique_ptr<FileLock>> lock =
+      FileLock::Acquire(ShardDirectory(environment.directory, index) + ".lock");
+  if (lock.ok() || lock.status().code() != Code::kLocked) return lock;
+  return Locked(lock.status().message() +
+                ": one process writes at a time. To read beside it, open with mode='r'; to share "
+                "it with other processes, let it, or `topicdb serve`, offer the database to "
+                "topicdb.connect");
+}
+
 Result<ShardRocks> OpenShardRocks(const ShardEnvironment& environment, std::uint32_t index,
                                   bool create) {
-  const std::string directory = ShardDirectory(environment.directory, index);
+  const std::string directory = FollowLink(ShardDirectory(environment.directory, index));
   ShardRocks opened;
-  if (!environment.read_only) {
-    TOPICDB_RETURN_IF_ERROR(rocks::CheckProcessMayWrite());
-    TOPICDB_ASSIGN_OR_RETURN(opened.directory_lock, LockToWrite(directory + ".lock"));
-  }
   if (create) {
     TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory));
   } else if (!Exists(directory + "/CURRENT")) {

@@ -1,0 +1,53 @@
+#include "replication/site/site_shards.h"
+
+#include <utility>
+
+#include "base/thread/parallel.h"
+#include "store/view/shard_environment.h"
+
+namespace topicdb::replication {
+
+SiteShards::SiteShards(RaftSite* site, std::shared_ptr<const ShardEnvironment> environment,
+                       ReplicaOptions options)
+    : site_(*site), environment_(std::move(environment)), options_(std::move(options)) {}
+
+Result<std::shared_ptr<Shard>> SiteShards::Open(std::uint32_t index) {
+  ReplicaOptions options = options_;
+  options.group = GroupOf(index);
+  TOPICDB_ASSIGN_OR_RETURN(auto replica,
+                           Replica::Open(&site_, environment_, index, std::move(options)));
+  std::shared_ptr<Shard> shard = replica->shard();
+  const MutexLock lock(mutex_);
+  replicas_[index] = std::move(replica);
+  return shard;
+}
+
+void SiteShards::Watch(std::function<void(std::shared_ptr<Shard>)> replace) {
+  for (std::uint32_t index = 0; index < environment_->schema.shards; ++index) {
+    if (Replica* const replica = Find(index)) replica->Watch(replace);
+  }
+}
+
+Status SiteShards::Close(const std::vector<std::shared_ptr<Shard>>&) {
+  std::vector<std::unique_ptr<Replica>> replicas;
+  {
+    const MutexLock lock(mutex_);
+    for (auto& [index, replica] : replicas_) replicas.push_back(std::move(replica));
+    replicas_.clear();
+  }
+  std::vector<Status> closed(replicas.size());
+  RunInParallel(replicas.size(), [&](std::size_t i) {
+    closed[i] = replicas[i]->Close();
+    return Status::Ok();  // so that all are closed
+  }).IgnoreError();
+  for (const Status& status : closed) TOPICDB_RETURN_IF_ERROR(status);
+  return Status::Ok();
+}
+
+Replica* SiteShards::Find(std::uint32_t index) const {
+  const MutexLock lock(mutex_);
+  const auto found = replicas_.find(index);
+  return found == replicas_.end() ? nullptr : found->second.get();
+}
+
+}  // namespace topicdb::replication

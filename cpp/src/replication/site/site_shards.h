@@ -1,0 +1,44 @@
+// The shards of a database whose replicas a site has.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/thread/mutex.h"
+#include "replication/site/raft_site.h"
+#include "replication/site/replica.h"
+#include "store/shard/shard_source.h"
+
+namespace topicdb::replication {
+
+// Opens a replica of each shard of a database. The database owns it. Thread-safe.
+//
+// Lock rule: mutex_ only guards the table of replicas. Nothing of a replica is called with it held.
+class SiteShards : public ShardSource {
+ public:
+  // The group of a shard is options.group plus the number of the shard. `site` must outlive it.
+  SiteShards(RaftSite* site, std::shared_ptr<const ShardEnvironment> environment,
+             ReplicaOptions options);
+
+  Result<std::shared_ptr<Shard>> Open(std::uint32_t index) override TOPICDB_EXCLUDES(mutex_);
+  void Watch(std::function<void(std::shared_ptr<Shard>)> replace) override TOPICDB_EXCLUDES(mutex_);
+  // Hands leadership over, where it can, and closes the replicas at the same time.
+  Status Close(const std::vector<std::shared_ptr<Shard>>& shards) override TOPICDB_EXCLUDES(mutex_);
+  bool is_replicated() const override { return true; }
+
+  // Returns the replica of a shard, or null if Open has not opened it. It lives until Close.
+  Replica* Find(std::uint32_t index) const TOPICDB_EXCLUDES(mutex_);
+  std::uint64_t GroupOf(std::uint32_t index) const { return options_.group + index; }
+
+ private:
+  RaftSite& site_;
+  const std::shared_ptr<const ShardEnvironment> environment_;
+  const ReplicaOptions options_;
+  mutable Mutex mutex_;
+  std::map<std::uint32_t, std::unique_ptr<Replica>> replicas_ TOPICDB_GUARDED_BY(mutex_);
+};
+
+}  // namespace topicdb::replication

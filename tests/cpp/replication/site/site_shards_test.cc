@@ -1,0 +1,151 @@
+// Tests of a database whose shards are replicas of one site. tests/cluster has those of several.
+#include "replication/site/site_shards.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "replication/site/raft_alone.h"
+#include "subscribe/subscribing.h"
+#include "test_directory.h"
+#include "topicdb/database.h"
+#include "topicdb/transaction.h"
+
+namespace topicdb::replication {
+namespace {
+
+constexpr std::uint32_t kShards = 2;
+
+class SiteShardsTest : public testing::Test {
+ protected:
+  SiteShardsTest() {
+    OpenOptions options;
+    options.schema.shards = kShards;
+    EXPECT_TRUE(Database::Open(path_, options).ok());
+    for (const auto& file : std::filesystem::directory_iterator(path_ + "/shards")) {
+      std::filesystem::remove_all(file);  // the first leader makes the shards
+    }
+    site_ = RaftSite::Open(AloneAt(directory_ / "log")).value();
+    Open();
+  }
+  void Open() {
+    const auto make = [this](std::shared_ptr<const ShardEnvironment> environment) {
+      ReplicaOptions options;
+      options.group = kGroup;
+      options.voters = voters_;
+      auto made = std::make_unique<SiteShards>(site_.get(), std::move(environment), options);
+      shards_ = made.get();
+      return made;
+    };
+    database_ = Database::Open(path_, {}, make).value();
+  }
+  // Opens the database anew, with another log, in which it never leads.
+  void OpenWithoutMajority() {
+    EXPECT_TRUE(database_->Close().ok());
+    voters_ = {kReplica, kReplica + 1};
+    site_.reset();
+    std::filesystem::remove_all(path_ + "/shards");
+    std::filesystem::create_directory(path_ + "/shards");
+    site_ = RaftSite::Open(AloneAt(directory_ / "other log")).value();
+    Open();
+  }
+  void OpenAgain() {
+    EXPECT_TRUE(database_->Close().ok());
+    site_.reset();
+    site_ = RaftSite::Open(AloneAt(directory_ / "log")).value();
+    Open();
+  }
+  void AwaitLead() {
+    for (std::uint32_t shard = 0; shard < kShards; ++shard) {
+      EXPECT_TRUE(shards_->Find(shard)->Lead(kPatience).ok());
+    }
+  }
+  // Appends messages to both shards.
+  Result<Receipt> Append(int first, int last) {
+    std::vector<std::string> topics;
+    const std::vector<std::string> values = Counted(first, last);
+    for (const std::string& value : values) topics.push_back("t/" + value);
+    std::vector<MessageView> messages;
+    for (std::size_t i = 0; i < values.size(); ++i) messages.push_back({topics[i], 1, values[i]});
+    return database_->Append(messages);
+  }
+  std::size_t Count() { return TakeAll(*database_, "#").size(); }
+
+  const TestDirectory directory_;
+  const std::string path_ = directory_ / "db";
+  std::vector<std::uint64_t> voters_{kReplica};
+  std::unique_ptr<RaftSite> site_;
+  SiteShards* shards_ = nullptr;
+  std::unique_ptr<Database> database_;
+};
+
+TEST_F(SiteShardsTest, ADatabaseIsWrittenAndReadAsALocalOneIs) {
+  AwaitLead();
+  const auto receipt = Append(0, 100);
+  ASSERT_TRUE(receipt.ok()) << receipt.status().message();
+  EXPECT_EQ(receipt->serials.size(), kShards);
+  EXPECT_EQ(Count(), 100U);
+  const auto transaction = database_->Begin({}).value();
+  EXPECT_TRUE(transaction->Write({"t/5", 7, "in a transaction"}).ok());
+  EXPECT_TRUE(transaction->Commit().ok());
+  EXPECT_TRUE(database_->upkeep().Rotate(std::nullopt).ok());
+  EXPECT_TRUE(Append(100, 200).ok());
+  const auto deleted = database_->Delete(Filter::Parse("t/150").value(), {});
+  EXPECT_EQ(deleted.value().count, 1U);
+  EXPECT_TRUE(database_->Flush().ok());
+  EXPECT_TRUE(database_->upkeep().Maintain(std::nullopt).ok());
+  OpenAgain();
+  AwaitLead();
+  EXPECT_EQ(Count(), 200U);
+}
+
+TEST_F(SiteShardsTest, AnotherProcessReadsWhatIsInFiles) {
+  AwaitLead();
+  ASSERT_TRUE(Append(0, 100).ok());
+  ASSERT_TRUE(database_->Flush().ok());
+  OpenOptions options;
+  options.read_only = true;
+  const auto reader = Database::Open(path_, options);
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  EXPECT_EQ(TakeAll(**reader, "#").size(), 100U);
+  EXPECT_EQ(Database::Open(path_, {}).status().code(), Code::kLocked);
+}
+
+TEST_F(SiteShardsTest, WithoutAMajorityItIsRead) {
+  OpenWithoutMajority();
+  EXPECT_EQ(Count(), 0U);
+  EXPECT_EQ(Append(0, 1).status().code(), Code::kNotLeader);
+  EXPECT_EQ(database_->Begin({}).status().code(), Code::kNotLeader);
+  EXPECT_EQ(database_->Delete(Filter::Everything(), {}).status().code(), Code::kNotLeader);
+  EXPECT_EQ(database_->upkeep().Rotate(std::nullopt).code(), Code::kNotLeader);
+  EXPECT_EQ(database_->FindAppend("id").status().code(), Code::kNotLeader);
+  EXPECT_TRUE(database_->upkeep().Maintain(std::nullopt).ok()) << "it looks after nothing";
+  EXPECT_TRUE(database_->Flush().ok());
+}
+
+TEST_F(SiteShardsTest, AReadWaitsForACommit) {
+  AwaitLead();
+  const auto receipt = Append(0, 100);
+  const std::map<std::uint32_t, Serial> seen(receipt->serials.begin(), receipt->serials.end());
+  EXPECT_TRUE(database_->AwaitCommits(seen, kPatience).ok());
+  const Status stale = database_->AwaitCommits({{1, seen.at(1).Next()}}, std::chrono::seconds(0));
+  EXPECT_EQ(stale.code(), Code::kStale);
+  EXPECT_NE(stale.message().find("shard 1 of " + path_), std::string::npos) << stale.message();
+  EXPECT_EQ(database_->AwaitCommits({{kShards, Serial{1}}}, std::nullopt).code(),
+            Code::kInvalidArgument);
+}
+
+TEST_F(SiteShardsTest, WhatWouldChangeOneReplicaOnlyIsRefused) {
+  AwaitLead();
+  const Status retention =
+      database_->upkeep().SetRetention(database_->upkeep().Retention().value(), false).status();
+  EXPECT_EQ(retention.code(), Code::kReadOnly);
+  EXPECT_TRUE(retention.message().starts_with("set_retention: " + path_)) << retention.message();
+  EXPECT_EQ(database_->MakeSnapshot(directory_ / "copy", {}).status().code(), Code::kReadOnly);
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "copy"));
+}
+
+}  // namespace
+}  // namespace topicdb::replication
