@@ -49,7 +49,7 @@ CONSENSUS_USER = "replication/site"
 # the part's own folder.
 ROOMS = {
     "base": ["bytes", "thread", "memory", "file", "."],
-    "replication": [".", "snapshot", "site"],  # the site needs the consensus
+    "replication": [".", "snapshot", "site", "cluster"],  # the site needs the consensus
     "rocks": ["log", "files", "."],
     "layout/columnar": ["format", "block", "select", "merge", "read", "seal", "care", "."],
     "store": [
@@ -83,7 +83,7 @@ FACADES = {
     "subscription.h",
 }
 BINDINGS = ("bindings", "bindings_java")
-FACADE_USERS = {"queue", "store", "subscribe"}
+FACADE_USERS = {"queue", "replication/cluster", "store", "subscribe"}
 
 FILE_LINES_MAX = 500
 # Files that are too large, with their size of today: they may not grow.

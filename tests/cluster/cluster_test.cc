@@ -2,9 +2,11 @@
 // lost, nothing may be there twice, and all replicas must have the same in the end.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -198,6 +200,12 @@ class SnapshotClusterTest : public ClusterTest {
   static std::filesystem::path CopyOf(const SiteProcess& site) {
     return std::filesystem::read_symlink(site.directory() + "/db/shards/0000");
   }
+  // Kills a follower, and appends until the log lacks what it has not got.
+  void Cut(SiteProcess* follower) {
+    const std::uint64_t last = cluster_.Leader().AwaitState().last;  // it cannot have more
+    follower->Kill();
+    cluster_.AppendUntilCut(last);
+  }
   // Returns a site that does not lead.
   SiteProcess& Follower() { return cluster_.site(cluster_.Leader().replica() % 3); }
 };
@@ -206,9 +214,7 @@ TEST_F(SnapshotClusterTest, AFollowerThatWasAwayTooLongGetsASnapshot) {
   for (int round = 0; round < Rounds(2) && !HasFailure(); ++round) {
     AppendCommits(3);
     SiteProcess& follower = Follower();
-    const std::uint64_t applied = follower.AwaitState().applied;
-    follower.Kill();
-    cluster_.AppendUntilCut(applied);
+    Cut(&follower);
     const auto copy = CopyOf(follower);
     cluster_.StartAll();
     cluster_.ReadEverywhere();
@@ -225,10 +231,8 @@ TEST_F(SnapshotClusterTest, ASnapshotTakesThePlaceOfWhatIsBeingRead) {
   SiteProcess& follower = Follower();
   follower.Tell("await" + cluster_.Serials());
   const std::set<std::uint64_t> before = cluster_.acknowledged();
-  const std::uint64_t applied = follower.AwaitState().applied;
   follower.Tell("close");  // moves all to files
-  follower.Kill();
-  cluster_.AppendUntilCut(applied);
+  Cut(&follower);
   cluster_.set_holding(follower);
   cluster_.StartAll();
   AppendCommits(20);
@@ -245,9 +249,7 @@ TEST_F(SnapshotClusterTest, ASnapshotIsInterrupted) {
   for (int round = 0; round < Rounds(2) && !HasFailure(); ++round) {
     AppendCommits(3);
     SiteProcess& follower = Follower();
-    const std::uint64_t applied = follower.AwaitState().applied;
-    follower.Kill();
-    cluster_.AppendUntilCut(applied);
+    Cut(&follower);
     // Killed at any moment: while it waits, while it fetches, while it installs, or afterwards.
     for (int i = 0; i < 5; ++i) {
       cluster_.StartAll();
@@ -263,6 +265,42 @@ TEST_F(SnapshotClusterTest, ASnapshotIsInterrupted) {
   }
   cluster_.CloseAndCheck();
 }
+
+// A disk fails at some call, and so do all later calls. Whoever has it takes part no more, or at
+// least acknowledges nothing that is lost, and the others go on.
+class FailingDiskClusterTest : public ClusterTest {
+ protected:
+  FailingDiskClusterTest() : ClusterTest(64 << 10, 2) {}
+
+  // Has the disk of the site that leads, or of one that follows, fail in turn.
+  void FailAndGoOn(const std::string& directory, int error_number) {
+    std::mt19937 random(20'261'128);
+    const auto prepare = [&](SiteProcess& site) {
+      site.Kill();
+      site.MendDisk();
+      const int from = std::uniform_int_distribution(1, 30)(random);
+      site.PrepareToFail(directory, from, error_number);
+    };
+    for (SiteProcess* site : cluster_.sites()) prepare(*site);
+    cluster_.StartAll();
+    for (int round = 0; round < Rounds(6) && !HasFailure(); ++round) {
+      AppendCommits(2);
+      SiteProcess& leader = cluster_.Leader();
+      SiteProcess& failing = round % 2 == 0 ? leader : cluster_.site(leader.replica() % 3);
+      failing.FailDisk();
+      while (!failing.has_failed() && !HasFailure()) cluster_.Append(1'000);
+      AppendCommits(20);
+      prepare(failing);
+      cluster_.StartAll();
+    }
+    cluster_.CloseAndCheck();
+  }
+};
+
+TEST_F(FailingDiskClusterTest, TheLogCannotBeWritten) { FailAndGoOn("db/site", EIO); }
+TEST_F(FailingDiskClusterTest, TheLogHasNoRoom) { FailAndGoOn("db/site", ENOSPC); }
+TEST_F(FailingDiskClusterTest, AShardCannotBeWritten) { FailAndGoOn("db/shards", EIO); }
+TEST_F(FailingDiskClusterTest, AShardHasNoRoom) { FailAndGoOn("db/shards", ENOSPC); }
 
 // Four shards, which different sites may lead.
 class ShardsClusterTest : public ClusterTest {

@@ -53,7 +53,7 @@ std::map<std::uint64_t, int> NumbersIn(const std::string& path) {
 
 }  // namespace
 
-void SiteProcess::Start() {
+void SiteProcess::Start(std::uint64_t flush_bytes) {
   int input[2];
   int output[2];
   ASSERT_EQ(pipe2(input, O_CLOEXEC), 0);
@@ -66,9 +66,17 @@ void SiteProcess::Start() {
   std::string directory = directory_;
   std::string replica = std::to_string(replica_);
   std::string election = std::to_string(election_.count());
+  std::vector<char*> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    environment.push_back(*variable);
+  for (std::string& variable : environment_) environment.push_back(variable.data());
+  environment.push_back(nullptr);
+  std::string flush = std::to_string(flush_bytes);
+  std::string shards = std::to_string(shards_);
   char* const arguments[] = {program.data(), directory.data(), replica.data(), election.data(),
-                             nullptr};
-  ASSERT_EQ(posix_spawn(&process_, program.c_str(), &actions, nullptr, arguments, environ), 0);
+                             flush.data(),   shards.data(),    nullptr};
+  ASSERT_EQ(
+      posix_spawn(&process_, program.c_str(), &actions, nullptr, arguments, environment.data()), 0);
   posix_spawn_file_actions_destroy(&actions);
   close(input[0]);
   close(output[1]);
@@ -80,6 +88,29 @@ void SiteProcess::Start() {
   ASSERT_TRUE(port.has_value());
   port_ = std::stoi(*port);
 }
+
+void SiteProcess::PrepareToFail(const std::string& directory, int from, int error_number) {
+  environment_ = {
+      std::string("LD_PRELOAD=") + TOPICDB_FAILING_DISK,
+      "FAIL_ROOT=" + std::filesystem::canonical(directory_).string() + "/" + directory,
+      "FAIL_FROM=" + std::to_string(from),
+      "FAIL_CALLS=1000000000",
+      "FAIL_ERRNO=" + std::to_string(error_number),
+      "FAIL_WHEN=" + directory_ + "/fail",
+      "FAIL_TOLD=" + directory_ + "/failed",
+  };
+}
+
+void SiteProcess::FailDisk() { std::ofstream(directory_ + "/fail"); }
+
+void SiteProcess::MendDisk() {
+  std::filesystem::remove(directory_ + "/fail");
+  std::filesystem::remove(directory_ + "/failed");
+}
+
+bool SiteProcess::is_failing() const { return std::filesystem::exists(directory_ + "/fail"); }
+
+bool SiteProcess::has_failed() const { return std::filesystem::exists(directory_ + "/failed"); }
 
 void SiteProcess::Kill() {
   if (!is_running()) return;
@@ -119,6 +150,7 @@ void SiteProcess::Say(const std::string& command) {
 
 void SiteProcess::Tell(const std::string& command) {
   const auto answer = Ask(command);
+  if (is_failing()) return;
   EXPECT_EQ(answer.value_or("no answer"), "ok") << command << " at replica " << replica_;
 }
 
@@ -128,7 +160,7 @@ std::optional<SiteState> SiteProcess::State(std::uint32_t shard) {
   std::istringstream words(*answer);
   SiteState state;
   words >> state.state >> state.leader >> state.term >> state.first >> state.applied >> state.last;
-  EXPECT_NE(state.state, "failed") << *answer;
+  EXPECT_TRUE(state.state != "failed" || is_failing()) << *answer;
   return state;
 }
 
@@ -176,19 +208,10 @@ std::optional<std::string> SiteProcess::ReadLine(milliseconds patience) {
 Cluster::Cluster(const std::string& directory, milliseconds election, std::uint32_t shards)
     : election_(election), serials_(shards), asks_next_(shards) {
   signal(SIGPIPE, SIG_IGN);  // a site that was killed
-  // The sites share the identity of the database. The first leader of a shard makes it.
-  const std::string model = directory + "/model";
-  OpenOptions options;
-  options.schema.shards = shards;
-  EXPECT_TRUE(Database::Open(model, options).ok());
-  for (const auto& file : std::filesystem::directory_iterator(model + "/shards")) {
-    std::filesystem::remove_all(file);
-  }
   for (std::uint64_t replica = 1; replica <= 3; ++replica) {
     const std::string site = directory + "/site" + std::to_string(replica);
     std::filesystem::create_directories(site);
-    std::filesystem::copy(model, site + "/db", std::filesystem::copy_options::recursive);
-    sites_.push_back(std::make_unique<SiteProcess>(site, replica, election_));
+    sites_.push_back(std::make_unique<SiteProcess>(site, replica, election_, shards));
   }
 }
 
@@ -204,7 +227,7 @@ void Cluster::StartAll() {
   std::vector<SiteProcess*> started;
   for (SiteProcess* site : sites()) {
     if (site->is_running()) continue;
-    site->Start();
+    site->Start(flush_bytes_);
     started.push_back(site);
   }
   for (SiteProcess* site : sites()) {
@@ -215,9 +238,8 @@ void Cluster::StartAll() {
     }
   }
   for (SiteProcess* site : started) {
-    if (flush_bytes_ != 0) site->Tell("flush " + std::to_string(flush_bytes_));
     if (site == holding_) site->Tell("hold");
-    site->Tell("join 1 2 3");
+    site->Tell("join");
   }
 }
 
@@ -250,7 +272,7 @@ bool Cluster::Append(int count) {
     }
     const bool is_acknowledged = said.starts_with("ok ");
     auto& into = is_acknowledged ? acknowledged_ : unknown_;
-    EXPECT_TRUE(is_acknowledged || said.starts_with("unknown")) << said;
+    EXPECT_TRUE(is_acknowledged || said.starts_with("unknown") || site.is_failing()) << said;
     if (is_acknowledged) serials_[shard] = std::stoull(said.substr(3));
     for (int i = 0; i < count; ++i) into.insert(next_ + i);
     next_ += count;

@@ -27,13 +27,23 @@ struct SiteState {
 // Runs site_program, and talks to it. The destructor kills it. Not thread-safe.
 class SiteProcess {
  public:
-  SiteProcess(std::string directory, std::uint64_t replica, std::chrono::milliseconds election)
-      : directory_(std::move(directory)), replica_(replica), election_(election) {}
+  SiteProcess(std::string directory, std::uint64_t replica, std::chrono::milliseconds election,
+              std::uint32_t shards)
+      : directory_(std::move(directory)), replica_(replica), election_(election), shards_(shards) {}
   ~SiteProcess() { Kill(); }
   SiteProcess(const SiteProcess&) = delete;
   SiteProcess& operator=(const SiteProcess&) = delete;
 
-  void Start();
+  // Has the site cut its logs after this many bytes, or as usual for 0.
+  void Start(std::uint64_t flush_bytes);
+  // Has writes and fsyncs below a directory fail from when FailDisk is called and there were `from`
+  // calls, if the site is started afterwards. See tests/crash/failing_disk.c.
+  void PrepareToFail(const std::string& directory, int from, int error_number);
+  void FailDisk();
+  void MendDisk();
+  bool is_failing() const;
+  // Returns whether a call has failed since FailDisk.
+  bool has_failed() const;
   void Kill();  // by SIGKILL; nothing if it is not running
   void Stop();  // by SIGSTOP
   void Continue();
@@ -62,6 +72,8 @@ class SiteProcess {
   const std::string directory_;
   const std::uint64_t replica_;
   const std::chrono::milliseconds election_;
+  const std::uint32_t shards_;
+  std::vector<std::string> environment_;  // what the process gets beside that of this one
   pid_t process_ = -1;
   int input_ = -1;
   int output_ = -1;

@@ -1,9 +1,8 @@
 // A site with a database of which other sites have replicas, for tests. It reads commands, one a
 // line, from its input, and answers each with one line. SERIALS are a commit for each shard.
 //
-//   peer REPLICA ADDRESS      says where another site is: "ok"
-//   join VOTER...             opens the database: "ok"
-//   flush BYTES               says, before it joins, after how many bytes a log may be cut: "ok"
+//   peer SITE ADDRESS         says where another site is: "ok"
+//   join                      opens the database: "ok"
 //   append FIRST COUNT        commits messages whose values are numbers to the shard FIRST modulo
 //                             the number of shards: "ok" and the serial, "refused" if nothing was
 //                             done, "unknown", or "failed", with the reason behind it
@@ -27,7 +26,8 @@
 //   state SHARD               state, replica that leads, term, first, applied and last entry
 //   close                     closes the database: "ok"
 //
-// site_program DIRECTORY REPLICA ELECTION_MS: first prints the port of the site.
+// site_program DIRECTORY SITE ELECTION_MS FLUSH_BYTES SHARDS: first prints the port of the site.
+// The sites are 1, 2 and 3. After FLUSH_BYTES of entries, or the usual for 0, a log may be cut.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -44,33 +44,36 @@
 #include "commit/shard_choice.h"
 #include "metrics_load.h"
 #include "read_all.h"
-#include "replication/site/site_shards.h"
+#include "replication/cluster/site.h"
 #include "topicdb/database.h"
 #include "topicdb/tail.h"
 
 namespace topicdb::replication {
 namespace {
 
-constexpr std::uint64_t kGroup = 1;  // that of the first shard
 constexpr int kTopics = 17;
 constexpr std::chrono::seconds kReadPatience(60);
+constexpr std::chrono::seconds kJoinPatience(60);
 
 class SiteProgram {
  public:
-  SiteProgram(const std::string& directory, std::uint64_t replica,
-              std::chrono::milliseconds election)
-      : path_(directory + "/db") {
-    RaftSiteOptions options;
-    options.directory = directory + "/log";
-    options.id[0] = static_cast<std::uint8_t>(replica);
-    options.replica = replica;
+  SiteProgram(const std::string& directory, const std::string& name,
+              std::chrono::milliseconds election, std::uint64_t flush_bytes, std::uint32_t shards)
+      : shard_count_(shards) {
+    SiteOptions options;
+    options.path = directory + "/db";
+    options.name = name;
+    options.sites = {{"1", ""}, {"2", ""}, {"3", ""}};
+    options.listen = "127.0.0.1:0";
     options.election_timeout = election;
-    auto opened = RaftSite::Open(options);
-    if (!opened.ok()) {
-      std::cerr << opened.status().message() << "\n";
+    if (flush_bytes != 0) options.replicas.flush_bytes = flush_bytes;
+    options.replicas.commit_patience = std::chrono::seconds(5);
+    auto started = Site::Start(options);
+    if (!started.ok()) {
+      std::cerr << started.status().message() << "\n";
       std::exit(1);
     }
-    site_ = std::move(*opened);
+    site_ = std::move(*started);
   }
   ~SiteProgram() { Close(); }
 
@@ -81,8 +84,7 @@ class SiteProgram {
     std::string command;
     words >> command;
     if (command == "peer") return Peer(&words);
-    if (command == "join") return Join(&words);
-    if (command == "flush") return FlushAfter(&words);
+    if (command == "join") return Join();
     if (command == "append") return Append(&words);
     if (command == "await") return WordFor(Await(SerialsOf(&words)));
     if (command == "read") return Read(&words);
@@ -124,29 +126,16 @@ class SiteProgram {
   }
 
   std::string Peer(std::istringstream* words) {
-    std::uint64_t replica = 0;
+    std::string name;
     std::string address;
-    *words >> replica >> address;
-    return WordFor(site_->SetPeer(replica, address));
+    *words >> name >> address;
+    return WordFor(site_->SetAddress(name, address));
   }
-  std::string FlushAfter(std::istringstream* words) {
-    *words >> flush_bytes_;
-    return "ok";
-  }
-  std::string Join(std::istringstream* words) {
-    ReplicaOptions options;
-    options.group = kGroup;
-    options.flush_bytes = flush_bytes_;
-    options.commit_patience = std::chrono::seconds(5);
-    for (std::uint64_t voter = 0; *words >> voter;) options.voters.push_back(voter);
-    OpenOptions open;
-    open.maintenance_interval = std::chrono::seconds(1);
-    const auto make = [&](std::shared_ptr<const ShardEnvironment> environment) {
-      auto made = std::make_unique<SiteShards>(site_.get(), std::move(environment), options);
-      shards_ = made.get();
-      return made;
-    };
-    auto opened = Database::Open(path_, open, make);
+  std::string Join() {
+    OpenOptions options;
+    options.schema.shards = shard_count_;
+    options.maintenance_interval = std::chrono::seconds(1);
+    auto opened = site_->OpenDatabase(options, kJoinPatience);
     if (!opened.ok()) return WordFor(opened.status());
     database_ = std::move(*opened);
     if (!holds_) return "ok";
@@ -291,7 +280,7 @@ class SiteProgram {
   std::string WithLed(Work work) {
     Status last = NotLeader("this site leads no shard");
     for (std::uint32_t shard = 0; shard < database_->schema().shards; ++shard) {
-      const auto led = shards_->Find(shard)->Lead(std::chrono::milliseconds(0));
+      const auto led = site_->shards()->Find(shard)->Lead(std::chrono::milliseconds(0));
       if (!led.ok()) continue;
       last = work(**led);
       if (!last.ok()) break;
@@ -310,8 +299,8 @@ class SiteProgram {
   std::string State(std::istringstream* words) {
     std::uint32_t shard = 0;
     *words >> shard;
-    const Replica& replica = *shards_->Find(shard);
-    const auto status = site_->StatusOf(shards_->GroupOf(shard));
+    const Replica& replica = *site_->shards()->Find(shard);
+    const auto status = site_->shards()->StatusOf(shard);
     if (!status.ok()) return WordFor(status.status());
     static constexpr const char* kNames[] = {"following", "taking-over", "leading", "giving-up",
                                              "failed"};
@@ -331,11 +320,9 @@ class SiteProgram {
     return WordFor(closed);
   }
 
-  const std::string path_;
+  const std::uint32_t shard_count_;
   const Filter all_ = Filter::Parse("#").value();
-  std::uint64_t flush_bytes_ = ReplicaOptions().flush_bytes;
-  std::unique_ptr<RaftSite> site_;
-  SiteShards* shards_ = nullptr;  // of database_
+  std::unique_ptr<Site> site_;
   std::unique_ptr<Database> database_;
   std::mutex topics_mutex_;
   std::map<std::uint32_t, std::vector<std::string>> topics_;
@@ -349,8 +336,9 @@ class SiteProgram {
 }  // namespace topicdb::replication
 
 int main(int, char** arguments) {
-  topicdb::replication::SiteProgram site(arguments[1], std::stoull(arguments[2]),
-                                         std::chrono::milliseconds(std::stoi(arguments[3])));
+  topicdb::replication::SiteProgram site(
+      arguments[1], arguments[2], std::chrono::milliseconds(std::stoi(arguments[3])),
+      std::stoull(arguments[4]), static_cast<std::uint32_t>(std::stoul(arguments[5])));
   std::cout << site.port() << std::endl;
   for (std::string line; std::getline(std::cin, line);) std::cout << site.Answer(line) << std::endl;
   return 0;

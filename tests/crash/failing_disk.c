@@ -6,7 +6,9 @@
 // FAIL_CALLS  how many calls fail; the ones after them work again
 // FAIL_ERRNO  the error number of these calls; EIO if it is not set
 // FAIL_LOCKS  the error number with which locking such a file fails; if not set, locking works
+// FAIL_WHEN   calls count, and fail, only while there is this file; if not set, they always do
 // FAIL_COUNT  a file that gets the number of calls when the process ends
+// FAIL_TOLD   a file that is made when a call fails
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -42,9 +44,13 @@ static int is_below_root(int fd) {
 
 static int fails(int fd) {
   if (!is_below_root(fd)) return 0;
+  const char* when = getenv("FAIL_WHEN");
+  if (when != NULL && access(when, F_OK) != 0) return 0;
   long call = atomic_fetch_add(&calls, 1) + 1;
   long from = number_of("FAIL_FROM");
   if (from == 0 || call < from || call - from >= number_of("FAIL_CALLS")) return 0;
+  const char* told = getenv("FAIL_TOLD");
+  if (told != NULL) close(open(told, O_CREAT | O_WRONLY, 0666));
   long error = number_of("FAIL_ERRNO");
   errno = error == 0 ? EIO : (int)error;
   return 1;

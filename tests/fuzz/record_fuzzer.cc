@@ -14,6 +14,8 @@
 #include "base/bytes/hash.h"
 #include "layout/skipstream/skipstream_keys.h"
 #include "record_input.h"
+#include "replication/cluster/cluster_state.h"
+#include "replication/cluster/site_identity.h"
 #include "replication/entry.h"
 #include "replication/entry_parts.h"
 #include "replication/snapshot/snapshot_manifest.h"
@@ -259,6 +261,15 @@ void Run(std::string_view input) {
     case FuzzRecord::kChunkRequest:
       return CheckHashed<replication::ChunkRequest>(std::string(input),
                                                     replication::DecodeChunkRequest);
+    case FuzzRecord::kClusterCommand:
+      return CheckHashed<replication::ClusterCommand>(std::string(input),
+                                                      replication::DecodeClusterCommand);
+    case FuzzRecord::kClusterSnapshot:
+      return CheckHashed<replication::ClusterSnapshot>(std::string(input),
+                                                       replication::DecodeClusterSnapshot);
+    case FuzzRecord::kSiteIdentity:
+      return CheckHashed<replication::SiteIdentity>(std::string(input),
+                                                    replication::DecodeSiteIdentity);
   }
 }
 

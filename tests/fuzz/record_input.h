@@ -27,7 +27,10 @@ enum class FuzzRecord : std::uint8_t {
   kEntry,  // of a replicated log; the fuzzer adds its hash, here and below
   kSnapshotManifest,
   kChunkRequest,
+  kClusterCommand,
+  kClusterSnapshot,
+  kSiteIdentity,
 };
-inline constexpr std::uint8_t kFuzzRecords = 21;
+inline constexpr std::uint8_t kFuzzRecords = 24;
 
 }  // namespace topicdb

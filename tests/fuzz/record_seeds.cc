@@ -5,6 +5,8 @@
 
 #include "layout/skipstream/skipstream_keys.h"
 #include "record_input.h"
+#include "replication/cluster/cluster_state.h"
+#include "replication/cluster/site_identity.h"
 #include "replication/entry.h"
 #include "replication/snapshot/snapshot_manifest.h"
 #include "store/catalog/descriptor.h"
@@ -105,7 +107,6 @@ void WriteRecords(Seeds* seeds) {
   seeds->Write(FuzzRecord::kSampleLevel, meta::EncodeSampleLevel(3));
 }
 
-// Writes the nodes of the trie of "a", "a/b", "a/+" and "#".
 void WriteEntries(Seeds* seeds) {
   seeds->Write(FuzzRecord::kApplied, meta::Encode(meta::Applied{1, 2, 3, 4}));
   replication::Entry entry;
@@ -135,6 +136,25 @@ void WriteSnapshots(Seeds* seeds) {
   seeds->Write(FuzzRecord::kChunkRequest, bytes.substr(0, bytes.size() - kHashBytes));
 }
 
+void WriteCluster(Seeds* seeds) {
+  replication::ClusterCommand command;
+  command.founded.sites = {{"a", 1, "10.0.0.1:1", "grpc://a:1"}, {"b", 2, "10.0.0.2:1", ""}};
+  command.founded.descriptor = "descriptor";
+  command.founded.retention = "retention";
+  const auto write = [seeds](FuzzRecord kind, const std::string& bytes) {
+    seeds->Write(kind, bytes.substr(0, bytes.size() - kHashBytes));
+  };
+  write(FuzzRecord::kClusterCommand, replication::Encode(command));
+  write(FuzzRecord::kClusterSnapshot,
+        replication::Encode(replication::ClusterSnapshot{300, command.founded}));
+  command.kind = replication::ClusterCommandKind::kSetClients;
+  command.site = "b";
+  command.clients = "grpc://b:1";
+  write(FuzzRecord::kClusterCommand, replication::Encode(command));
+  write(FuzzRecord::kSiteIdentity, replication::Encode(replication::SiteIdentity{{1}, "a", 1, 77}));
+}
+
+// Writes the nodes of the trie of "a", "a/b", "a/+" and "#".
 void WriteNodes(Seeds* seeds) {
   std::string nodes;
   for (const NodeRecord& node : {
@@ -197,6 +217,7 @@ int main(int count, char** arguments) {
   WriteRecords(&seeds);
   WriteEntries(&seeds);
   WriteSnapshots(&seeds);
+  WriteCluster(&seeds);
   WriteNodes(&seeds);
   WriteSkipstream(&seeds);
   WriteEnvelopes(&seeds);

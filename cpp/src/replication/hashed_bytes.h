@@ -8,6 +8,7 @@
 
 #include "base/bytes/coding.h"
 #include "base/bytes/hash.h"
+#include "topicdb/status.h"
 
 namespace topicdb::replication {
 
@@ -20,6 +21,12 @@ inline std::optional<std::string_view> WithoutHash(std::string_view bytes) {
   const std::string_view content = bytes.substr(0, bytes.size() - kHashBytes);
   Decoder hash(bytes.substr(content.size()));
   return hash.Little<std::uint64_t>() == Hash64(content) ? std::optional(content) : std::nullopt;
+}
+
+// Returns kSchema for bytes of a version that this process does not know.
+inline Status LaterVersion(const std::string& what, std::uint8_t version) {
+  return SchemaFault(what + " is of a later version of TopicDB (" + std::to_string(version) +
+                     "): upgrade TopicDB on this site");
 }
 
 }  // namespace topicdb::replication

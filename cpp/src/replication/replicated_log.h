@@ -32,6 +32,9 @@ class ReplicatedLog {
   virtual Result<LogPlace> Propose(const Entry& entry) = 0;
   // Says that the entry that Propose has put at `place` is applied here.
   virtual void NoteApplied(const LogPlace& place) = 0;
+  // Says that the entry that Propose has put somewhere could not be applied here, so that this
+  // replica must not lead. It takes no more entries.
+  virtual void NoteFailed(const Status& why) = 0;
   // Returns Ok, or why this replica leads no more.
   virtual Status MayWrite() const = 0;
 };

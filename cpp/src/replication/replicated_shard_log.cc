@@ -40,8 +40,12 @@ Status ReplicatedShardLog::ProposeAndWrite(Entry* entry, std::optional<Serial> s
   bytes_ += entry->body.size();
   auto place = log_->Propose(*entry);
   TOPICDB_RETURN_IF_ERROR(place.status().WithContext("writing " + rocks_->name()));
-  TOPICDB_RETURN_IF_ERROR(
-      rocks_->Write(batch, {place->index, place->term, entry->epoch, entry->number}, serial));
+  Status written =
+      rocks_->Write(batch, {place->index, place->term, entry->epoch, entry->number}, serial);
+  if (!written.ok()) {
+    log_->NoteFailed(written);
+    return written;
+  }
   log_->NoteApplied(*place);
   return Status::Ok();
 }

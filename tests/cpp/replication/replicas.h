@@ -52,6 +52,7 @@ class EntryFile : public ReplicatedLog {
     return entries_.back().place;
   }
   void NoteApplied(const LogPlace& place) override { applied_ = place; }
+  void NoteFailed(const Status&) override {}
   Status MayWrite() const override { return Status::Ok(); }
   const std::vector<Stored>& entries() const { return entries_; }
   // Takes the first entries of another log. The next term begins.

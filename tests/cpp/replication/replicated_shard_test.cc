@@ -49,6 +49,7 @@ class TermLog : public ReplicatedLog {
     return UnknownOutcome("there was no answer");
   }
   void NoteApplied(const LogPlace&) override {}
+  void NoteFailed(const Status&) override { End(); }
   Status MayWrite() const override {
     const MutexLock lock(mutex_);
     return over_;

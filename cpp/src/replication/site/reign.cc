@@ -38,6 +38,11 @@ void Reign::NoteApplied(const LogPlace& place) {
   Forget();
 }
 
+void Reign::NoteFailed(const Status& why) {
+  End(NotLeader("this replica cannot apply what it has written: " + why.message()));
+  ended_();
+}
+
 Status Reign::MayWrite() const {
   const MutexLock lock(mutex_);
   return over_;

@@ -34,8 +34,8 @@ class Reign : public ReplicatedLog {
  public:
   // `site` must outlive it. `began` is the place of the entry with which the replica began to lead,
   // and which it has applied. `patience` is how long a proposal waits for a majority. `ended` is
-  // called when the reign ends by a proposal that fails. It takes a lock that nobody holds who
-  // proposes.
+  // called when the reign ends by a proposal that fails, or by an entry that cannot be applied
+  // here. It takes a lock that nobody holds who proposes.
   Reign(RaftSite* site, std::uint64_t group, const LogPlace& began,
         std::chrono::milliseconds patience, std::function<void()> ended)
       : site_(*site),
@@ -48,6 +48,7 @@ class Reign : public ReplicatedLog {
 
   Result<LogPlace> Propose(const Entry& entry) override TOPICDB_EXCLUDES(mutex_);
   void NoteApplied(const LogPlace& place) override TOPICDB_EXCLUDES(mutex_);
+  void NoteFailed(const Status& why) override TOPICDB_EXCLUDES(mutex_);
   Status MayWrite() const override TOPICDB_EXCLUDES(mutex_);
 
   // Takes the next committed entry, which may end the reign.

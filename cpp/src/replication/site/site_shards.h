@@ -31,9 +31,12 @@ class SiteShards : public ShardSource {
 
   // Returns the replica of a shard, or null if Open has not opened it. It lives until Close.
   Replica* Find(std::uint32_t index) const TOPICDB_EXCLUDES(mutex_);
-  std::uint64_t GroupOf(std::uint32_t index) const { return options_.group + index; }
+  // Returns what the consensus says of the group of a shard.
+  Result<RaftStatus> StatusOf(std::uint32_t index) const { return site_.StatusOf(GroupOf(index)); }
 
  private:
+  std::uint64_t GroupOf(std::uint32_t index) const { return options_.group + index; }
+
   RaftSite& site_;
   const std::shared_ptr<const ShardEnvironment> environment_;
   const ReplicaOptions options_;

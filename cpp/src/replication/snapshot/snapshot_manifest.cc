@@ -19,11 +19,6 @@ bool IsFileName(std::string_view name) {
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
 }
 
-Status LaterVersion(const std::string& what, std::uint8_t version) {
-  return SchemaFault(what + " is of a later version of TopicDB (" + std::to_string(version) +
-                     "): upgrade TopicDB on this site");
-}
-
 }  // namespace
 
 std::string Encode(const SnapshotManifest& manifest) {

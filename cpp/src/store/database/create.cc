@@ -129,4 +129,16 @@ Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOp
   return found;
 }
 
+Status MakeWithoutShards(const std::string& path, const FoundDatabase& database) {
+  if (Exists(DescriptorPath(path))) {
+    TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase found, FindDatabase(path));
+    if (found.descriptor.id == database.descriptor.id) return Status::Ok();
+    return InvalidArgument(path + " has another database: choose another directory");
+  }
+  TOPICDB_RETURN_IF_ERROR(MakeDirectory(path + "/shards"));
+  TOPICDB_RETURN_IF_ERROR(StoreLimits(path, database.rules));
+  TOPICDB_RETURN_IF_ERROR(CreateIfMissing(HandlesLockPath(path)));
+  return WriteFileAtomically(DescriptorPath(path), EncodeDescriptor(database.descriptor));
+}
+
 }  // namespace topicdb

@@ -1,0 +1,284 @@
+#include "replication/cluster/cluster_group.h"
+
+#include <algorithm>
+
+#include "base/bytes/coding.h"
+#include "base/file/files.h"
+
+namespace topicdb::replication {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kFileBytesMax = std::size_t{16} << 20;
+constexpr std::size_t kOutcomesMax = 1'000;
+// How long a site waits before it looks again who leads.
+constexpr milliseconds kLookAgainAfter(50);
+// How long a leader waits for a majority on behalf of another site.
+constexpr milliseconds kAnswerPatience(5'000);
+
+milliseconds LeftUntil(Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+  return std::max(left, milliseconds(1));
+}
+
+Status NoMajority(milliseconds patience) {
+  return NotLeader("no site has come to lead the cluster within " +
+                   std::to_string(patience.count()) +
+                   " ms: a majority of the sites must be up, and all must be given the same sites");
+}
+
+// The answer of a leader: what became of a command, and the entry up to which it had applied all.
+std::string EncodeOutcome(const Status& outcome, std::uint64_t index) {
+  std::string bytes;
+  bytes.push_back(static_cast<char>(outcome.code()));
+  AppendLittle<std::uint64_t>(&bytes, index);
+  bytes += outcome.message();
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ClusterGroup>> ClusterGroup::Open(RaftSite* site,
+                                                         ClusterGroupOptions options) {
+  std::unique_ptr<ClusterGroup> group(new ClusterGroup(site, std::move(options)));
+  ClusterSnapshot found;
+  if (Exists(group->options_.path)) {
+    TOPICDB_ASSIGN_OR_RETURN(const std::string bytes,
+                             ReadFile(group->options_.path, kFileBytesMax));
+    auto decoded = DecodeClusterSnapshot(bytes);
+    TOPICDB_RETURN_IF_ERROR(decoded.status().WithContext(group->options_.path));
+    found = std::move(*decoded);
+  }
+  const std::uint64_t index = found.index;
+  {
+    const MutexLock lock(group->mutex_);
+    group->now_ = std::move(found);
+  }
+  TOPICDB_RETURN_IF_ERROR(
+      site->Join(group->options_.group, group->options_.voters, index, group.get())
+          .WithContext("joining the cluster"));
+  group->worker_ = std::thread([self = group.get()] { self->Work(); });
+  return group;
+}
+
+ClusterState ClusterGroup::state() const {
+  const MutexLock lock(mutex_);
+  return now_.state;
+}
+
+RaftPosition ClusterGroup::position() const {
+  const MutexLock lock(mutex_);
+  return position_;
+}
+
+Status ClusterGroup::Propose(const ClusterCommand& command, milliseconds patience) {
+  const std::string bytes = Encode(command);
+  const auto deadline = Clock::now() + patience;
+  for (;;) {
+    RaftPosition position;
+    {
+      const MutexLock lock(mutex_);
+      TOPICDB_RETURN_IF_ERROR(failure_);
+      if (closing_) return Closed("the site is being closed");
+      position = position_;
+    }
+    Status done = NoMajority(patience);
+    if (position.role == RaftRole::kLeader) {
+      done = ProposeHere(bytes, LeftUntil(deadline));
+    } else if (position.leader != 0 && position.leader != site_.replica()) {
+      done = ProposeAt(position.leader, bytes, LeftUntil(deadline));
+    }
+    if (done.code() != Code::kNotLeader || Clock::now() >= deadline) return done;
+    const MutexLock lock(mutex_);
+    changed_.WaitUntil(mutex_, std::min(deadline, Clock::now() + kLookAgainAfter));
+  }
+}
+
+Status ClusterGroup::ProposeHere(const std::string& command, milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
+  TOPICDB_ASSIGN_OR_RETURN(const LogPlace place,
+                           site_.Propose(options_.group, {command}, patience));
+  TOPICDB_RETURN_IF_ERROR(AwaitIndex(place.index, deadline));
+  const MutexLock lock(mutex_);
+  const auto found = std::find_if(outcomes_.begin(), outcomes_.end(), [&](const auto& outcome) {
+    return outcome.first == place.index;
+  });
+  if (found != outcomes_.end()) return found->second;
+  return UnknownOutcome("the outcome of entry " + std::to_string(place.index) + " is forgotten");
+}
+
+Status ClusterGroup::ProposeAt(std::uint64_t leader, const std::string& command,
+                               milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
+  const auto answer = site_.Ask(leader, options_.group, command, patience);
+  if (answer.status().code() == Code::kNotFound) return NotLeader(answer.status().message());
+  TOPICDB_RETURN_IF_ERROR(answer.status());
+  Decoder decoder(*answer);
+  const auto code = decoder.Little<std::uint8_t>();
+  const auto index = decoder.Little<std::uint64_t>();
+  if (!decoder.ok() || code > static_cast<std::uint8_t>(Code::kStale)) {
+    return UnknownOutcome("the answer of the leader is damaged");
+  }
+  Status outcome =
+      code == 0 ? Status::Ok() : Status(static_cast<Code>(code), std::string(decoder.rest()));
+  if (outcome.ok() || outcome.code() == Code::kConflict) {
+    TOPICDB_RETURN_IF_ERROR(AwaitIndex(index, deadline));
+  }
+  return outcome;
+}
+
+Result<std::string> ClusterGroup::Answer(std::string_view request) {
+  TOPICDB_RETURN_IF_ERROR(DecodeClusterCommand(request).status());
+  {
+    const MutexLock lock(mutex_);
+    if (position_.role != RaftRole::kLeader) return NotLeader("this site does not lead");
+  }
+  const Status outcome = ProposeHere(std::string(request), kAnswerPatience);
+  const MutexLock lock(mutex_);
+  return EncodeOutcome(outcome, now_.index);
+}
+
+Status ClusterGroup::AwaitIndex(std::uint64_t index, Clock::time_point deadline) const {
+  const MutexLock lock(mutex_);
+  while (now_.index < index) {
+    TOPICDB_RETURN_IF_ERROR(failure_);
+    if (closing_) return Closed("the site is being closed");
+    if (Clock::now() >= deadline) {
+      return UnknownOutcome("this site has not come to entry " + std::to_string(index) +
+                            " of the cluster in time");
+    }
+    changed_.WaitUntil(mutex_, deadline);
+  }
+  return Status::Ok();
+}
+
+Status ClusterGroup::AwaitState(const std::function<bool(const ClusterState&)>& is_wanted,
+                                milliseconds patience) const {
+  const auto deadline = Clock::now() + patience;
+  const MutexLock lock(mutex_);
+  while (!is_wanted(now_.state)) {
+    TOPICDB_RETURN_IF_ERROR(failure_);
+    if (closing_) return Closed("the site is being closed");
+    if (Clock::now() >= deadline) {
+      return Stale("the state of the cluster has not come here within " +
+                   std::to_string(patience.count()) + " ms: a majority of the sites must be up");
+    }
+    changed_.WaitUntil(mutex_, deadline);
+  }
+  return Status::Ok();
+}
+
+void ClusterGroup::TakeCommitted(const std::vector<CommittedEntry>& entries) {
+  const MutexLock lock(mutex_);
+  for (const CommittedEntry& entry : entries) {
+    to_apply_.push_back({entry.place.index, std::string(entry.bytes)});
+  }
+  changed_.NotifyAll();
+}
+
+void ClusterGroup::TakePosition(const RaftPosition& position) {
+  const MutexLock lock(mutex_);
+  position_ = position;
+  changed_.NotifyAll();
+}
+
+void ClusterGroup::TakeStop(const Status& why) { Fail(why); }
+
+void ClusterGroup::Work() {
+  for (;;) {
+    std::deque<Committed> entries;
+    {
+      const MutexLock lock(mutex_);
+      while (!closing_ && (to_apply_.empty() || !failure_.ok())) changed_.Wait(mutex_);
+      if (closing_) return;
+      entries.swap(to_apply_);
+    }
+    ApplyAll(entries);
+  }
+}
+
+void ClusterGroup::ApplyAll(const std::deque<Committed>& entries) {
+  const MutexLock file(file_mutex_);
+  ClusterSnapshot now;
+  {
+    const MutexLock lock(mutex_);
+    now = now_;
+  }
+  std::vector<std::pair<std::uint64_t, Status>> outcomes;
+  for (const Committed& entry : entries) {
+    if (entry.index <= now.index) continue;  // a snapshot had it
+    now.index = entry.index;
+    if (entry.bytes.empty()) continue;  // a leader began
+    const auto command = DecodeClusterCommand(entry.bytes);
+    // A site that cannot follow would differ from the others.
+    if (!command.ok()) return Fail(command.status().WithContext("the state of the cluster"));
+    outcomes.emplace_back(entry.index, Apply(*command, &now.state));
+  }
+  {
+    const MutexLock lock(mutex_);
+    outcomes_.insert(outcomes_.end(), outcomes.begin(), outcomes.end());
+    while (outcomes_.size() > kOutcomesMax) outcomes_.pop_front();
+  }
+  const std::uint64_t index = now.index;
+  if (const Status published = Publish(std::move(now)); !published.ok()) return Fail(published);
+  site_.NoteApplied(options_.group, index);
+  site_.NoteFlushed(options_.group, index);
+}
+
+Status ClusterGroup::Publish(ClusterSnapshot now) {
+  TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(options_.path, Encode(now)));
+  const MutexLock lock(mutex_);
+  now_ = std::move(now);
+  changed_.NotifyAll();
+  return Status::Ok();
+}
+
+void ClusterGroup::MakeSnapshot() {
+  const MutexLock lock(mutex_);
+  site_.NoteSnapshotTaken(options_.group, now_.index, Encode(now_));
+}
+
+bool ClusterGroup::FetchSnapshot(std::string_view manifest) {
+  auto decoded = DecodeClusterSnapshot(manifest);
+  if (!decoded.ok()) {  // the leader has a later version, or is broken: it tries again
+    site_.NoteSnapshotFetched(options_.group, false);
+    return false;
+  }
+  const MutexLock lock(mutex_);
+  fetched_ = std::move(*decoded);
+  return true;
+}
+
+Status ClusterGroup::InstallSnapshot() {
+  const MutexLock file(file_mutex_);
+  ClusterSnapshot fetched;
+  {
+    const MutexLock lock(mutex_);
+    fetched = fetched_;
+    if (fetched.index <= now_.index) return Status::Ok();
+  }
+  return Publish(std::move(fetched));
+}
+
+void ClusterGroup::Fail(const Status& why) {
+  const MutexLock lock(mutex_);
+  if (failure_.ok()) failure_ = why;
+  changed_.NotifyAll();
+}
+
+void ClusterGroup::Close() {
+  if (is_closed_) return;
+  is_closed_ = true;
+  {
+    const MutexLock lock(mutex_);
+    closing_ = true;
+    changed_.NotifyAll();
+  }
+  if (worker_.joinable()) worker_.join();
+  site_.Leave(options_.group);
+}
+
+}  // namespace topicdb::replication

@@ -1,0 +1,76 @@
+// What all sites of a cluster agree on. Only this file and cluster_state.cc know the bytes, which
+// docs/internals/format.md draws.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "topicdb/status.h"
+
+namespace topicdb::replication {
+
+using ClusterId = std::array<std::uint8_t, 16>;
+
+// A site of a cluster.
+struct ClusterSite {
+  std::string name;
+  std::uint64_t replica = 0;  // its id in all groups of the consensus
+  std::string peers;          // where other sites find it, host:port
+  std::string clients;        // where clients find it, as a URL; empty while it serves none
+  bool operator==(const ClusterSite&) const = default;
+};
+
+// The state of a cluster. It changes by commands only, in the order of a log, so that it is the
+// same at all sites that have come to the same entry. A value.
+struct ClusterState {
+  std::uint64_t revision = 0;      // counts the commands that had an effect
+  ClusterId id{};                  // random; all zeros until the cluster is founded
+  std::vector<ClusterSite> sites;  // by name
+  std::string descriptor;          // of the database, as in its file TOPICDB
+  std::string retention;           // its classes, as in its file `retention`
+  bool operator==(const ClusterState&) const = default;
+
+  bool is_founded() const { return revision > 0; }
+  // Returns the site of a replica, or null.
+  const ClusterSite* FindReplica(std::uint64_t replica) const;
+};
+
+enum class ClusterCommandKind : std::uint8_t {
+  kFound = 1,       // makes the cluster, if it is not there yet
+  kSetClients = 2,  // says where clients find a site
+};
+
+// A change of the state of a cluster.
+struct ClusterCommand {
+  ClusterCommandKind kind = ClusterCommandKind::kFound;
+  ClusterState founded;  // of kFound: without a revision
+  std::string site;      // of kSetClients: its name
+  std::string clients;   // of kSetClients
+  bool operator==(const ClusterCommand&) const = default;
+};
+
+// Changes the state as a command says. Returns kConflict if the command has no effect, and what to
+// do.
+Status Apply(const ClusterCommand& command, ClusterState* state);
+
+std::string Encode(const ClusterCommand& command);
+// Returns kCorruption for bytes that Encode has not made, and kSchema for a command of a later
+// version of TopicDB.
+Result<ClusterCommand> DecodeClusterCommand(std::string_view bytes);
+
+// The state of a cluster after an entry of the log: what a site has in a file, and what it hands to
+// a site that lacks older entries.
+struct ClusterSnapshot {
+  std::uint64_t index = 0;  // of the entry
+  ClusterState state;
+  bool operator==(const ClusterSnapshot&) const = default;
+};
+
+std::string Encode(const ClusterSnapshot& snapshot);
+// Returns kCorruption for bytes that Encode has not made, and kSchema for a later version.
+Result<ClusterSnapshot> DecodeClusterSnapshot(std::string_view bytes);
+
+}  // namespace topicdb::replication

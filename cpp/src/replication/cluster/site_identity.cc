@@ -1,0 +1,90 @@
+#include "replication/cluster/site_identity.h"
+
+#include <algorithm>
+#include <iterator>
+#include <random>
+
+#include "base/bytes/coding.h"
+#include "base/bytes/hash.h"
+#include "base/file/files.h"
+#include "replication/hashed_bytes.h"
+
+namespace topicdb::replication {
+
+namespace {
+
+constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kFileBytesMax = 4'096;
+
+// Returns the group of the sites with these names. The groups of shards follow it, and the
+// consensus has room for them below the greatest number.
+std::uint64_t GroupOf(const std::map<std::string, std::string>& sites) {
+  std::string names;
+  for (const auto& [name, address] : sites) AppendPrefixed(&names, name);
+  return (Hash64(names) >> 2) + 1;
+}
+
+}  // namespace
+
+std::string Encode(const SiteIdentity& identity) {
+  std::string bytes;
+  bytes.push_back(static_cast<char>(kVersion));
+  bytes.append(identity.id.begin(), identity.id.end());
+  AppendPrefixed(&bytes, identity.name);
+  AppendLittle<std::uint64_t>(&bytes, identity.replica);
+  AppendLittle<std::uint64_t>(&bytes, identity.group);
+  AppendHash(&bytes);
+  return bytes;
+}
+
+Result<SiteIdentity> DecodeSiteIdentity(std::string_view bytes) {
+  const auto damaged = [] { return Corruption("the identity of the site is damaged"); };
+  const auto content = WithoutHash(bytes);
+  if (!content.has_value()) return damaged();
+  Decoder decoder(*content);
+  const auto version = decoder.Little<std::uint8_t>();
+  if (version == 0) return damaged();
+  if (version > kVersion) return LaterVersion("the identity of the site", version);
+  SiteIdentity identity;
+  const std::string_view id = decoder.Bytes(identity.id.size());
+  std::copy(id.begin(), id.end(), identity.id.begin());
+  identity.name = decoder.Prefixed();
+  identity.replica = decoder.Little<std::uint64_t>();
+  identity.group = decoder.Little<std::uint64_t>();
+  if (!decoder.Finished()) return damaged();
+  return identity;
+}
+
+SiteIdentity MakeSiteIdentity(const std::string& name,
+                              const std::map<std::string, std::string>& sites) {
+  SiteIdentity identity;
+  std::random_device random;
+  std::generate(identity.id.begin(), identity.id.end(),
+                [&] { return static_cast<std::uint8_t>(random()); });
+  identity.name = name;
+  identity.replica = static_cast<std::uint64_t>(std::distance(sites.begin(), sites.find(name))) + 1;
+  identity.group = GroupOf(sites);
+  return identity;
+}
+
+Result<SiteIdentity> LoadSiteIdentity(const std::string& path, const std::string& name,
+                                      const std::map<std::string, std::string>& sites) {
+  SiteIdentity made = MakeSiteIdentity(name, sites);
+  if (!Exists(path)) {
+    TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(path, Encode(made)));
+    return made;
+  }
+  TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kFileBytesMax));
+  auto found = DecodeSiteIdentity(bytes);
+  if (!found.ok()) return found.status().WithContext(path);
+  if (found->name != name) {
+    return InvalidArgument(path + " is that of site '" + found->name + "', not of '" + name + "'");
+  }
+  if (found->group != made.group) {
+    return InvalidArgument(path + " is that of a cluster with other sites: give site '" + name +
+                           "' the sites with which it began");
+  }
+  return found;
+}
+
+}  // namespace topicdb::replication
