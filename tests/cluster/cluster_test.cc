@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <random>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "cluster/site_process.h"
 #include "test_directory.h"
@@ -33,9 +35,10 @@ milliseconds Election() {
 
 class ClusterTest : public testing::Test {
  protected:
-  explicit ClusterTest(std::uint64_t flush_bytes = 0, std::uint32_t shards = 1)
+  explicit ClusterTest(std::uint64_t flush_bytes = 0, std::uint32_t shards = 1, bool links = false)
       : cluster_(directory_ / "", Election(), shards) {
     cluster_.set_flush_bytes(flush_bytes);
+    if (links) cluster_.UseLinks();
     cluster_.StartAll();
   }
   ~ClusterTest() override {
@@ -180,6 +183,131 @@ TEST_F(ClusterTest, WithoutAMajorityNothingIsAcknowledged) {
   EXPECT_TRUE(later.starts_with("refused")) << later;
   cluster_.StartAll();
   AppendCommits(5);
+}
+
+TEST_F(ClusterTest, TimestampsRiseThoughClocksAreWrong) {
+  const std::chrono::hours shifts[] = {std::chrono::hours(0), std::chrono::hours(1),
+                                       std::chrono::hours(-1)};
+  for (std::size_t i = 0; i < 3; ++i) {
+    cluster_.site(i).Kill();
+    cluster_.site(i).ShiftClock(shifts[i]);
+  }
+  cluster_.StartAll();
+  std::set<std::uint64_t> led;  // the replicas that have led
+  for (int round = 0; (round < Rounds(3) || led.size() < 3) && !HasFailure(); ++round) {
+    for (int i = 0; i < 3; ++i) cluster_.Append(5, "stamp");
+    SiteProcess& leader = cluster_.Leader();
+    led.insert(leader.replica());
+    leader.Kill();
+    cluster_.Append(5, "stamp");
+    cluster_.StartAll();
+  }
+  std::istringstream said(
+      cluster_.Leader().Ask("times" + cluster_.Serials()).value_or("no answer"));
+  std::string word;
+  said >> word;
+  EXPECT_EQ(word, "ok");
+  std::int64_t before = 0;
+  for (std::int64_t time = 0; said >> time; before = time) EXPECT_GT(time, before);
+  const auto soon = std::chrono::system_clock::now() + std::chrono::minutes(30);
+  const auto last = std::chrono::system_clock::time_point(std::chrono::microseconds(before));
+  EXPECT_GT(last, soon) << "a site whose clock is fast has led";
+  cluster_.CloseAndCheck();
+}
+
+// Clients that hear nothing send their appends again, to other sites.
+TEST_F(ClusterTest, AnAppendThatIsSentAgainIsStoredOnce) {
+  for (int round = 0; round < Rounds(6) && !HasFailure(); ++round) {
+    cluster_.AppendOnce(5, [](SiteProcess&) {});
+    cluster_.AppendOnce(5, [&](SiteProcess& leader) {
+      SiteProcess& other = cluster_.site(leader.replica() % 3);
+      for (int i = 0; i < round % 3; ++i) other.AwaitState();  // takes a moment
+      leader.Kill();
+    });
+    cluster_.StartAll();
+  }
+  EXPECT_EQ(cluster_.unknown(), 0U);
+  cluster_.CloseAndCheck();
+}
+
+// The links between sites fail.
+class LinkClusterTest : public ClusterTest {
+ protected:
+  LinkClusterTest() : ClusterTest(0, 1, /*links=*/true) {}
+
+  void CutFrom(SiteProcess& site) {
+    for (SiteProcess* other : cluster_.sites()) {
+      if (other != &site) cluster_.link(site, *other).Cut();
+    }
+  }
+  void CutTo(SiteProcess& site) {
+    for (SiteProcess* other : cluster_.sites()) {
+      if (other != &site) cluster_.link(*other, site).Cut();
+    }
+  }
+  void MendAll() {
+    for (Link* link : cluster_.links()) link->Mend();
+  }
+  // Waits until another site leads than this one.
+  void AwaitAnother(const SiteProcess& site) {
+    while (&cluster_.Leader() == &site && !HasFailure()) std::this_thread::yield();
+  }
+};
+
+TEST_F(LinkClusterTest, ALeaderThatIsCutOffAcknowledgesNothing) {
+  for (int round = 0; round < Rounds(2) && !HasFailure(); ++round) {
+    AppendCommits(3);
+    SiteProcess& leader = cluster_.Leader();
+    CutFrom(leader);
+    CutTo(leader);
+    const std::string number = std::to_string(1'000'000 + round);
+    const std::string said = leader.Ask("append " + number + " 1").value_or("no answer");
+    EXPECT_TRUE(said.starts_with("unknown") || said.starts_with("refused")) << said;
+    AwaitAnother(leader);
+    AppendCommits(3);
+    const std::string later = leader.Ask("append " + number + " 1").value_or("no answer");
+    EXPECT_TRUE(later.starts_with("refused")) << later;
+    MendAll();
+    AppendCommits(3);
+    cluster_.AwaitEqual();
+  }
+}
+
+TEST_F(LinkClusterTest, ALinkFailsInOneDirection) {
+  for (int round = 0; round < Rounds(4) && !HasFailure(); ++round) {
+    AppendCommits(3);
+    SiteProcess& leader = cluster_.Leader();
+    SiteProcess& cut = round % 4 < 2 ? leader : cluster_.site(leader.replica() % 3);
+    round % 2 == 0 ? CutFrom(cut) : CutTo(cut);
+    AppendCommits(3);
+    MendAll();
+    AppendCommits(3);
+  }
+  cluster_.CloseAndCheck();
+}
+
+TEST_F(LinkClusterTest, LinksComeAndGo) {
+  std::mt19937 random(20'261'128);
+  for (int round = 0; round < Rounds(30) && !HasFailure(); ++round) {
+    const std::vector<Link*> links = cluster_.links();
+    Link& link = *links[random() % links.size()];
+    random() % 2 == 0 ? link.Cut() : link.Mend();
+    if (round % 5 == 4) MendAll();  // else a majority may not come together again
+    cluster_.Append(5);
+  }
+  MendAll();
+  cluster_.CloseAndCheck();
+}
+
+TEST_F(LinkClusterTest, LinksAreSlow) {
+  for (Link* link : cluster_.links()) link->Delay(milliseconds(100), milliseconds(200));
+  AppendCommits(5);
+  cluster_.ReadEverywhere();
+  cluster_.Leader().Kill();
+  AppendCommits(5);
+  for (Link* link : cluster_.links()) link->Delay(milliseconds(0), milliseconds(0));
+  cluster_.StartAll();
+  cluster_.CloseAndCheck();
 }
 
 // Sites whose logs are cut often, so that a replica which was away needs a snapshot.

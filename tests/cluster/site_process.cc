@@ -101,6 +101,11 @@ void SiteProcess::PrepareToFail(const std::string& directory, int from, int erro
   };
 }
 
+void SiteProcess::ShiftClock(std::chrono::seconds shift) {
+  environment_ = {std::string("LD_PRELOAD=") + TOPICDB_SHIFTED_CLOCK,
+                  "SHIFT_SECONDS=" + std::to_string(shift.count())};
+}
+
 void SiteProcess::FailDisk() { std::ofstream(directory_ + "/fail"); }
 
 void SiteProcess::MendDisk() {
@@ -233,7 +238,13 @@ void Cluster::StartAll() {
   for (SiteProcess* site : sites()) {
     for (SiteProcess* peer : sites()) {
       if (peer != site) {
-        site->Tell("peer " + std::to_string(peer->replica()) + " " + peer->address());
+        int port = peer->port();
+        if (!links_.empty()) {
+          link(*site, *peer).SetTarget(port);
+          port = link(*site, *peer).port();
+        }
+        site->Tell("peer " + std::to_string(peer->replica()) +
+                   " 127.0.0.1:" + std::to_string(port));
       }
     }
   }
@@ -241,6 +252,24 @@ void Cluster::StartAll() {
     if (site == holding_) site->Tell("hold");
     site->Tell("join");
   }
+}
+
+void Cluster::UseLinks() {
+  for (const SiteProcess* from : sites()) {
+    for (const SiteProcess* to : sites()) {
+      if (from != to) links_[{from->replica(), to->replica()}] = std::make_unique<Link>();
+    }
+  }
+}
+
+Link& Cluster::link(const SiteProcess& from, const SiteProcess& to) {
+  return *links_.at({from.replica(), to.replica()});
+}
+
+std::vector<Link*> Cluster::links() {
+  std::vector<Link*> all;
+  for (const auto& [ends, link] : links_) all.push_back(link.get());
+  return all;
 }
 
 SiteProcess& Cluster::Leader(std::uint32_t shard) {
@@ -256,8 +285,8 @@ SiteProcess& Cluster::Leader(std::uint32_t shard) {
   return *sites_.front();
 }
 
-bool Cluster::Append(int count) {
-  const std::string command = "append " + std::to_string(next_) + " " + std::to_string(count);
+bool Cluster::Append(int count, const std::string& verb) {
+  const std::string command = verb + " " + std::to_string(next_) + " " + std::to_string(count);
   const auto deadline = Clock::now() + kPatience;
   const std::size_t shard = next_ % serials_.size();
   std::size_t& asks_next = asks_next_[shard];
@@ -271,12 +300,9 @@ bool Cluster::Append(int count) {
       continue;
     }
     const bool is_acknowledged = said.starts_with("ok ");
-    auto& into = is_acknowledged ? acknowledged_ : unknown_;
     EXPECT_TRUE(is_acknowledged || said.starts_with("unknown") || site.is_failing()) << said;
     if (is_acknowledged) serials_[shard] = std::stoull(said.substr(3));
-    for (int i = 0; i < count; ++i) into.insert(next_ + i);
-    next_ += count;
-    while (next_ % serials_.size() != (shard + 1) % serials_.size()) ++next_;
+    NoteAppended(count, is_acknowledged);
     if (!is_acknowledged) ++asks_next;
     return is_acknowledged;
   }
@@ -284,10 +310,41 @@ bool Cluster::Append(int count) {
   return false;
 }
 
+void Cluster::AppendOnce(int count, const std::function<void(SiteProcess&)>& disturb) {
+  const std::size_t shard = next_ % serials_.size();
+  const std::string command = "append " + std::to_string(next_) + " " + std::to_string(count) +
+                              " append-" + std::to_string(next_);
+  SiteProcess& leader = Leader(static_cast<std::uint32_t>(shard));
+  leader.Say(command);
+  disturb(leader);
+  const auto deadline = Clock::now() + kPatience;
+  for (std::size_t asks_next = 0; Clock::now() < deadline; ++asks_next) {
+    SiteProcess& site = *sites_[asks_next % sites_.size()];
+    const std::string said = site.Ask(command, kAnswerPatience).value_or("no answer");
+    if (!said.starts_with("ok ")) {
+      if (site.is_running()) std::this_thread::sleep_for(kBetweenQuestions);
+      continue;
+    }
+    serials_[shard] = std::stoull(said.substr(3));
+    NoteAppended(count, true);
+    return;
+  }
+  ADD_FAILURE() << "no site takes an append again";
+}
+
+void Cluster::NoteAppended(int count, bool is_acknowledged) {
+  const std::size_t next_shard = (next_ + 1) % serials_.size();
+  auto& into = is_acknowledged ? acknowledged_ : unknown_;
+  for (int i = 0; i < count; ++i) into.insert(next_ + i);
+  next_ += count;
+  while (next_ % serials_.size() != next_shard) ++next_;
+}
+
 void Cluster::AppendUntilCut(std::uint64_t index) {
   const auto deadline = Clock::now() + kPatience;
   while (Clock::now() < deadline) {
-    Append(5'000);
+    Append(1'000);
+    std::this_thread::sleep_for(kBetweenQuestions);  // the leader first waits for who is away
     const auto state = Leader().State();
     // The entry after `index` is gone, too, so whoever has come to `index` cannot go on.
     if (state.has_value() && state->first > index + 1) return;
@@ -344,7 +401,7 @@ void Cluster::CheckSaid(const std::string& said, const std::set<std::uint64_t>& 
 
 std::string Cluster::Serials() const {
   std::string serials;
-  for (const std::uint64_t serial : serials_) serials += " " + std::to_string(serial);
+  for (const std::uint64_t serial : serials_) serials.append(" ").append(std::to_string(serial));
   return serials;
 }
 

@@ -5,12 +5,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "cluster/link.h"
 
 namespace topicdb::replication {
 
@@ -41,6 +45,8 @@ class SiteProcess {
   void PrepareToFail(const std::string& directory, int from, int error_number);
   void FailDisk();
   void MendDisk();
+  // Has the clock of the site be wrong by this much, if the site is started afterwards.
+  void ShiftClock(std::chrono::seconds shift);
   bool is_failing() const;
   // Returns whether a call has failed since FailDisk.
   bool has_failed() const;
@@ -50,7 +56,7 @@ class SiteProcess {
   bool is_running() const { return process_ > 0; }
   const std::string& directory() const { return directory_; }
   std::uint64_t replica() const { return replica_; }
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  int port() const { return port_; }
 
   // Sends a command, and returns the answer. Returns nothing if the process ends first, or does not
   // answer in time; then later answers are lost, too, until it is started again.
@@ -98,14 +104,23 @@ class Cluster {
   void set_flush_bytes(std::uint64_t bytes) { flush_bytes_ = bytes; }
   // Has this site read with a scan and a tail from when it is started.
   void set_holding(const SiteProcess& site) { holding_ = &site; }
+  // Has sites that are started later talk by links, which the test may cut.
+  void UseLinks();
+  // Returns the link by which one site sends to another. REQUIRES: UseLinks was called
+  Link& link(const SiteProcess& from, const SiteProcess& to);
+  std::vector<Link*> links();
   // Starts those that are not running, and has all know where the others are.
   void StartAll();
   // Returns the site that leads a shard, once one does; those that do not run or answer are passed
   // over.
   SiteProcess& Leader(std::uint32_t shard = 0);
+  // Sends the next numbers to the leader of the next shard, and does not wait for what it says.
+  // Then has `disturb` done, and sends the same append again until it is acknowledged.
+  void AppendOnce(int count, const std::function<void(SiteProcess&)>& disturb);
   // Appends the next numbers at the leader of the next shard, until that is acknowledged or may
   // have been done. Returns whether it is acknowledged.
-  bool Append(int count);
+  // `verb` is the command of the site.
+  bool Append(int count, const std::string& verb = "append");
   // Appends until the log of the leader of the first shard has lost the entry after this one.
   void AppendUntilCut(std::uint64_t index);
   // Waits until all sites have applied the same entries, which are all that there are.
@@ -127,6 +142,8 @@ class Cluster {
   std::uint64_t unknown() const { return unknown_.size(); }
 
  private:
+  // Notes that the next numbers were acknowledged, or may be stored, and goes on to the next shard.
+  void NoteAppended(int count, bool is_acknowledged);
   // Checks what a replica has: numbers, and how often.
   void Check(const std::map<std::uint64_t, int>& numbers, const std::set<std::uint64_t>& least,
              const SiteProcess& site) const;
@@ -135,6 +152,8 @@ class Cluster {
   std::vector<std::unique_ptr<SiteProcess>> sites_;
   std::uint64_t flush_bytes_ = 0;  // 0: the usual
   const SiteProcess* holding_ = nullptr;
+  // By the replicas of the sites that send and receive; empty without links.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::unique_ptr<Link>> links_;
   std::uint64_t next_ = 0;
   std::vector<std::uint64_t> serials_;  // of the last commits that were acknowledged, by shard
   std::vector<std::size_t> asks_next_;  // the site that the client asks next, by shard

@@ -3,9 +3,13 @@
 //
 //   peer SITE ADDRESS         says where another site is: "ok"
 //   join                      opens the database: "ok"
-//   append FIRST COUNT        commits messages whose values are numbers to the shard FIRST modulo
+//   append FIRST COUNT [ID]   commits messages whose values are numbers to the shard FIRST modulo
 //                             the number of shards: "ok" and the serial, "refused" if nothing was
-//                             done, "unknown", or "failed", with the reason behind it
+//                             done, "unknown", or "failed", with the reason behind it. An append
+//                             with an ID is stored once, however often it comes
+//   stamp FIRST COUNT         as append, with timestamps that the leader assigns
+//   times SERIALS             the timestamps of all messages up to these commits, in the order of
+//                             commits: "ok" and the timestamps
 //   await SERIALS             waits until readers see these commits here, whoever leads: "ok"
 //   read SERIALS              as await, followed by the values of all messages
 //   hold                      says, before it joins, that it reads from the start: with a scan and
@@ -86,6 +90,8 @@ class SiteProgram {
     if (command == "peer") return Peer(&words);
     if (command == "join") return Join();
     if (command == "append") return Append(&words);
+    if (command == "stamp") return Stamp(&words);
+    if (command == "times") return Times(&words);
     if (command == "await") return WordFor(Await(SerialsOf(&words)));
     if (command == "read") return Read(&words);
     if (command == "hold") return Hold();
@@ -157,7 +163,8 @@ class SiteProgram {
     }
     return topics;
   }
-  Result<Serial> AppendValues(std::uint64_t first, int count) {
+  Result<Serial> AppendValues(std::uint64_t first, int count, const std::string& id = {},
+                              bool is_stamped = false) {
     const auto shard = static_cast<std::uint32_t>(first % database_->schema().shards);
     const std::vector<std::string>* topics = nullptr;
     {
@@ -168,18 +175,35 @@ class SiteProgram {
     for (int i = 0; i < count; ++i) values.push_back(std::to_string(first + i));
     std::vector<MessageView> messages;
     for (int i = 0; i < count; ++i) {
-      messages.push_back(
-          {(*topics)[(first + i) % kTopics], static_cast<std::int64_t>(first + i), values[i]});
+      const auto time = is_stamped ? kAssignTimestamp : static_cast<std::int64_t>(first + i);
+      messages.push_back({(*topics)[(first + i) % kTopics], time, values[i]});
     }
-    TOPICDB_ASSIGN_OR_RETURN(const Receipt receipt, database_->Append(messages));
+    TOPICDB_ASSIGN_OR_RETURN(const Receipt receipt, database_->Append(messages, std::nullopt, id));
     return receipt.serials.front().second;
   }
   std::string Append(std::istringstream* words) {
     std::uint64_t first = 0;
     int count = 0;
-    *words >> first >> count;
-    const auto serial = AppendValues(first, count);
+    std::string id;
+    *words >> first >> count >> id;
+    const auto serial = AppendValues(first, count, id);
     return serial.ok() ? "ok " + std::to_string(serial->value()) : WordFor(serial.status());
+  }
+  std::string Stamp(std::istringstream* words) {
+    std::uint64_t first = 0;
+    int count = 0;
+    *words >> first >> count;
+    const auto serial = AppendValues(first, count, {}, /*is_stamped=*/true);
+    return serial.ok() ? "ok " + std::to_string(serial->value()) : WordFor(serial.status());
+  }
+  std::string Times(std::istringstream* words) {
+    const auto tail = database_->NewTail({all_}, TailOptions());
+    if (!tail.ok()) return WordFor(tail.status());
+    return DrainWith(tail->get(), SerialsOf(words), [](const Batch& batch, std::string* answer) {
+      for (std::size_t row = 0; row < batch.size(); ++row) {
+        answer->append(" ").append(std::to_string(batch.timestamp(row)));
+      }
+    });
   }
   Status Await(const Serials& serials) const {
     return database_->AwaitCommits(serials, kReadPatience);
@@ -203,20 +227,25 @@ class SiteProgram {
     return answer;
   }
   std::string Drain(std::istringstream* words) {
-    const Serials until = SerialsOf(words);
+    const std::string answer = DrainWith(tail_.get(), SerialsOf(words), AddValues);
+    tail_.reset();
+    return answer;
+  }
+  // Reads with a tail up to these commits, and adds each batch to the answer.
+  template <typename Add>
+  static std::string DrainWith(Tail* tail, const Serials& until, Add add) {
     std::string answer = "ok";
     const auto is_behind = [&] {
-      const Serials serials = tail_->serials();
+      const Serials serials = tail->serials();
       return std::any_of(until.begin(), until.end(),
                          [&](const auto& one) { return serials.at(one.first) < one.second; });
     };
     while (is_behind()) {
-      const auto batch = tail_->Next(PageLimits(), kReadPatience);
+      const auto batch = tail->Next(PageLimits(), kReadPatience);
       if (!batch.ok()) return WordFor(batch.status());
       if (*batch == nullptr) return "failed: the tail gives nothing more";
-      AddValues(**batch, &answer);
+      add(**batch, &answer);
     }
-    tail_.reset();
     return answer;
   }
   std::string Read(std::istringstream* words) {

@@ -408,8 +408,7 @@ Status Database::AwaitCommits(const std::map<std::uint32_t, Serial>& serials,
   };
   TOPICDB_RETURN_IF_ERROR(LookUntil(impl_, timeout, interrupted, look));
   if (behind.empty()) return Status::Ok();
-  return Stale(behind +
-               ": read from another replica, or wait longer (a read-only handle: Refresh)");
+  return Stale(behind + ": wait longer, or read from another replica");
 }
 
 Status Database::Refresh() {

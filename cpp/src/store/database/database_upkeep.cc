@@ -156,8 +156,9 @@ Result<std::vector<DroppedSlab>> DatabaseUpkeep::SetQuota(std::optional<std::uin
   const ClockReading reading = ReadClocks();
   all.may_age = MayAge(reading);
   TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> usage, WritableUsage(reading));
-  std::vector<DroppedSlab> dropped = ForeseeQuota(*environment_->rules(), std::move(usage), all,
-                                                  MeasureDiskBytes(), reading.wall_time);
+  std::vector<DroppedSlab> dropped =
+      ForeseeQuota(*environment_->rules(), std::move(usage), ForWritable(all), MeasureDiskBytes(),
+                   reading.wall_time);
   if (dry_run) return dropped;
   quota_bytes_.store(all.quota_bytes);
   quota_trim_.store(all.quota_trim);
@@ -182,6 +183,11 @@ bool DatabaseUpkeep::MayAge(const ClockReading& now) const {
 MaintenanceLimits DatabaseUpkeep::LimitsNow() const {
   return {quota_bytes_.load(), quota_trim_.load(), environment_->schema.shards,
           static_cast<std::uint32_t>(shards_.Writable().size())};
+}
+
+MaintenanceLimits DatabaseUpkeep::ForWritable(MaintenanceLimits all) const {
+  if (shards_.is_replicated()) all.quota_bytes = all.quota_bytes / all.shards * all.open_shards;
+  return all;
 }
 
 std::uint64_t DatabaseUpkeep::MeasureDiskBytes() const {
@@ -263,7 +269,7 @@ Result<Maintenance> DatabaseUpkeep::MaintainSlabs(std::optional<WallTime> as_if,
   const MutexLock lock(mutex_);
   TOPICDB_RETURN_IF_ERROR(CheckInPlace());  // for handles whose commits are never fsynced
   const auto rules = environment_->rules();
-  MaintenanceLimits all = LimitsNow();
+  MaintenanceLimits all = ForWritable(LimitsNow());
   // All comparisons use one reading of the clock, because it may leap in between.
   const ClockReading reading = ReadClocks();
   const WallTime now = as_if.value_or(reading.wall_time);

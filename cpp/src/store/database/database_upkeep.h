@@ -75,6 +75,9 @@ class DatabaseUpkeep {
   // Returns whether the clocks of all open shards can tell what is old.
   bool MayAge(const ClockReading& now) const;
   MaintenanceLimits LimitsNow() const;
+  // Returns the limits with the part of the quota that the shards have which are written here.
+  // Other replicas drop what is too much of the others.
+  MaintenanceLimits ForWritable(MaintenanceLimits all) const;
   std::uint64_t DiskBytes() const;  // measured once a second
   std::uint64_t MeasureDiskBytes() const;
   // Returns what Usage does, of the shards that this process may write.
