@@ -2,7 +2,7 @@
 // local database. The program prints what the disk takes for an fsync, since that decides most
 // figures.
 //
-//   topicdb_cluster_bench [--rows N] [--rounds N] [--kills N] [--directory PATH]
+//   topicdb_cluster_bench [--rows N] [--rounds N] [--kills N] [--only C1..C7] [--directory PATH]
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "cluster/metrics_load.h"
-#include "cluster/read_all.h"
 #include "cluster/site_process.h"
 #include "topicdb/database.h"
 
@@ -38,6 +37,7 @@ struct Options {
   int kills = 20;
   int seconds = 3;  // for each figure of latency
   int appends = 2'000;
+  std::string only;  // the figure that is measured; empty: all
   std::string directory = std::filesystem::temp_directory_path();
 };
 
@@ -98,9 +98,9 @@ void Fail(const std::string& why) {
   std::exit(1);
 }
 
-Turn AppendLocally(const Options& options, const MetricsLoad& load) {
-  const Place place(options.directory);
-  auto database = Database::Open(place.path() + "/db", {}).value();
+// Appends the metrics to a local database, and closes it.
+Turn AppendTo(const std::string& path, const MetricsLoad& load) {
+  auto database = Database::Open(path, {}).value();
   const auto began = Clock::now();
   const double cpu = CpuSeconds();
   for (const auto& batch : load.batches()) {
@@ -109,6 +109,11 @@ Turn AppendLocally(const Options& options, const MetricsLoad& load) {
   }
   if (const Status flushed = database->Flush(); !flushed.ok()) Fail(flushed.message());
   return {Seconds(Clock::now() - began), CpuSeconds() - cpu};
+}
+
+Turn AppendLocally(const Options& options, const MetricsLoad& load) {
+  const Place place(options.directory);
+  return AppendTo(place.path() + "/db", load);
 }
 
 double CpuOf(Cluster* cluster) {
@@ -310,17 +315,13 @@ std::string TakeScan(const std::string& said, std::vector<double>* times) {
   return said.substr(3, end - 3);
 }
 
-// Compares a scan of a follower with that of a local database which has the same messages.
+// Compares a scan of a follower with that of a local database which has the same messages. The site
+// that follows does both.
 void MeasureScan(const Options& options) {
-  const MetricsLoad load(options.rows / kBatchRows, kBatchRows);
-  const Place local_place(options.directory);
-  auto local = Database::Open(local_place.path() + "/db", {}).value();
-  for (const auto& batch : load.batches()) {
-    const auto receipt = local->Append(batch, Durability::kDisk);
-    if (!receipt.ok()) Fail(receipt.status().message());
-  }
-  if (const Status flushed = local->Flush(); !flushed.ok()) Fail(flushed.message());
   const Place place(options.directory);
+  const std::string local = place.path() + "/local";
+  const MetricsLoad load(options.rows / kBatchRows, kBatchRows);
+  AppendTo(local, load);
   Cluster cluster(place.path(), milliseconds(500));
   cluster.StartAll();
   SiteProcess& leader = cluster.Leader();
@@ -329,10 +330,11 @@ void MeasureScan(const Options& options) {
   Load(&leader);
   cluster.AwaitEqual();
   follower.Tell("settle");
+  follower.Tell("local " + local);
   std::vector<double> times[2];
   std::string read[2];
   for (int round = 0; round < options.rounds; ++round) {
-    read[0] = TakeScan(TimeScan(*local), &times[0]);
+    read[0] = TakeScan(follower.Ask("scan-local").value_or("no answer"), &times[0]);
     read[1] = TakeScan(follower.Ask("scan").value_or("no answer"), &times[1]);
     if (read[0] != read[1]) Fail("a local scan reads " + read[0] + ", a follower " + read[1]);
   }
@@ -354,8 +356,10 @@ Options Parse(int count, char** arguments) {
       options.kills = std::atoi(value);
     else if (name == "--directory")
       options.directory = value;
+    else if (name == "--only")
+      options.only = value;
     else
-      Fail("unknown option " + name + ": give --rows, --rounds, --kills or --directory");
+      Fail("unknown option " + name + ": give --rows, --rounds, --kills, --only or --directory");
   }
   return options;
 }
@@ -366,13 +370,20 @@ int Run(int count, char** arguments) {
   std::printf("%u processors, fdatasync of 64 KiB takes %.2f ms, %d messages in batches of %d\n",
               std::thread::hardware_concurrency(), FsyncMilliseconds(options.directory),
               options.rows, kBatchRows);
-  MeasureThroughput(options);
-  MeasureLatency(options);
-  for (const int election : {500, 1'000}) MeasureFailover(options, milliseconds(election));
-  MeasureRestart(options);
-  MeasureSnapshot(options);
-  MeasureFollower(options);
-  MeasureScan(options);
+  const auto measures = [&](const char* figure) {
+    return options.only.empty() || options.only == figure;
+  };
+  if (measures("C1")) MeasureThroughput(options);
+  if (measures("C2")) MeasureLatency(options);
+  if (measures("C3")) {
+    for (const int election : {500, 1'000}) MeasureFailover(options, milliseconds(election));
+  }
+  if (measures("C5")) MeasureRestart(options);
+  if (measures("C6")) MeasureSnapshot(options);
+  if (measures("C7")) {
+    MeasureFollower(options);
+    MeasureScan(options);
+  }
   return testing::UnitTest::GetInstance()->Failed() ? 1 : 0;
 }
 

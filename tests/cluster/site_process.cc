@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -33,6 +34,13 @@ constexpr milliseconds kBetweenQuestions(10);
 // After this long without an answer, the client asks another site. A site answers within 5 seconds
 // whether a majority has what was appended.
 constexpr std::chrono::seconds kAnswerPatience(8);
+
+// Returns what lets AddressSanitizer accept that another library comes first.
+std::string SanitizerOptions() {
+  const char* const known = std::getenv("ASAN_OPTIONS");
+  const std::string before = known == nullptr ? std::string() : std::string(known) + ":";
+  return "ASAN_OPTIONS=" + before + "verify_asan_link_order=0";
+}
 
 // Reads the values that a database has, and how often.
 std::map<std::uint64_t, int> NumbersIn(const std::string& path) {
@@ -66,10 +74,10 @@ void SiteProcess::Start(std::uint64_t flush_bytes) {
   std::string directory = directory_;
   std::string replica = std::to_string(replica_);
   std::string election = std::to_string(election_.count());
-  std::vector<char*> environment;
+  std::vector<char*> environment;  // of two variables with one name, the first counts
+  for (std::string& variable : environment_) environment.push_back(variable.data());
   for (char** variable = environ; *variable != nullptr; ++variable)
     environment.push_back(*variable);
-  for (std::string& variable : environment_) environment.push_back(variable.data());
   environment.push_back(nullptr);
   std::string flush = std::to_string(flush_bytes);
   std::string shards = std::to_string(shards_);
@@ -92,6 +100,7 @@ void SiteProcess::Start(std::uint64_t flush_bytes) {
 void SiteProcess::PrepareToFail(const std::string& directory, int from, int error_number) {
   environment_ = {
       std::string("LD_PRELOAD=") + TOPICDB_FAILING_DISK,
+      SanitizerOptions(),
       "FAIL_ROOT=" + std::filesystem::canonical(directory_).string() + "/" + directory,
       "FAIL_FROM=" + std::to_string(from),
       "FAIL_CALLS=1000000000",
@@ -102,7 +111,7 @@ void SiteProcess::PrepareToFail(const std::string& directory, int from, int erro
 }
 
 void SiteProcess::ShiftClock(std::chrono::seconds shift) {
-  environment_ = {std::string("LD_PRELOAD=") + TOPICDB_SHIFTED_CLOCK,
+  environment_ = {std::string("LD_PRELOAD=") + TOPICDB_SHIFTED_CLOCK, SanitizerOptions(),
                   "SHIFT_SECONDS=" + std::to_string(shift.count())};
 }
 

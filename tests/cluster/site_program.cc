@@ -26,6 +26,8 @@
 //   rotate                    begins new generations in these shards: as seal
 //   settle                    moves everything to files: "ok"
 //   scan                      reads all messages: "ok", their number, a hash of them, microseconds
+//   local PATH                opens a local database, for comparison: "ok"
+//   scan-local                as scan, of the local database
 //   maintain                  does what the retention classes ask for: as seal
 //   state SHARD               state, replica that leads, term, first, applied and last entry
 //   close                     closes the database: "ok"
@@ -104,6 +106,8 @@ class SiteProgram {
     if (command == "rotate") return Rotate();
     if (command == "settle") return WordFor(database_->Flush());
     if (command == "scan") return TimeScan(*database_);
+    if (command == "local") return OpenLocal(&words);
+    if (command == "scan-local") return TimeScan(*local_);
     if (command == "maintain") return Maintain();
     if (command == "state") return State(&words);
     if (command == "close") return Close();
@@ -304,6 +308,14 @@ class SiteProgram {
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - began;
     return sealed + " " + std::to_string(static_cast<std::int64_t>(took.count()));
   }
+  std::string OpenLocal(std::istringstream* words) {
+    std::string path;
+    *words >> path;
+    auto opened = Database::Open(path, {});
+    if (!opened.ok()) return WordFor(opened.status());
+    local_ = std::move(*opened);
+    return "ok";
+  }
   // Does something with each shard that this site leads.
   template <typename Work>
   std::string WithLed(Work work) {
@@ -353,6 +365,7 @@ class SiteProgram {
   const Filter all_ = Filter::Parse("#").value();
   std::unique_ptr<Site> site_;
   std::unique_ptr<Database> database_;
+  std::unique_ptr<Database> local_;
   std::mutex topics_mutex_;
   std::map<std::uint32_t, std::vector<std::string>> topics_;
   std::optional<MetricsLoad> load_;
