@@ -1,4 +1,5 @@
-// Byte strings that end with a hash of all before it: what replicas hand to each other.
+// Byte strings that begin with a version and end with a hash of all before it: what sites hand to
+// each other, and keep of each other.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,15 @@ inline std::optional<std::string_view> WithoutHash(std::string_view bytes) {
   return hash.Little<std::uint64_t>() == Hash64(content) ? std::optional(content) : std::nullopt;
 }
 
-// Returns kSchema for bytes of a version that this process does not know.
-inline Status LaterVersion(const std::string& what, std::uint8_t version) {
+// Returns a decoder of what is between the version and the hash. Returns kCorruption, which names
+// `what`, if the hash is wrong, and kSchema for a version that is later than `version_max`.
+inline Result<Decoder> OpenHashed(std::string_view bytes, const std::string& what,
+                                  std::uint8_t version_max) {
+  const auto content = WithoutHash(bytes);
+  Decoder decoder(content.value_or(std::string_view()));
+  const auto version = decoder.Little<std::uint8_t>();
+  if (version == 0) return Corruption(what + " is damaged");
+  if (version <= version_max) return decoder;
   return SchemaFault(what + " is of a later version of TopicDB (" + std::to_string(version) +
                      "): upgrade TopicDB on this site");
 }

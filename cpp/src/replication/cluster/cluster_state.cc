@@ -107,13 +107,8 @@ std::string Encode(const ClusterCommand& command) {
 }
 
 Result<ClusterCommand> DecodeClusterCommand(std::string_view bytes) {
-  const auto damaged = [] { return Corruption("a command to the cluster is damaged"); };
-  const auto content = WithoutHash(bytes);
-  if (!content.has_value()) return damaged();
-  Decoder decoder(*content);
-  const auto version = decoder.Little<std::uint8_t>();
-  if (version == 0) return damaged();
-  if (version > kCommandVersion) return LaterVersion("a command to the cluster", version);
+  const std::string what = "a command to the cluster";
+  TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kCommandVersion));
   ClusterCommand command;
   command.kind = ClusterCommandKind{decoder.Little<std::uint8_t>()};
   switch (command.kind) {
@@ -125,9 +120,9 @@ Result<ClusterCommand> DecodeClusterCommand(std::string_view bytes) {
       command.clients = decoder.Prefixed();
       break;
     default:
-      return damaged();
+      return Corruption(what + " is damaged");
   }
-  if (!decoder.Finished()) return damaged();
+  if (!decoder.Finished()) return Corruption(what + " is damaged");
   return command;
 }
 
@@ -141,17 +136,12 @@ std::string Encode(const ClusterSnapshot& snapshot) {
 }
 
 Result<ClusterSnapshot> DecodeClusterSnapshot(std::string_view bytes) {
-  const auto damaged = [] { return Corruption("the state of the cluster is damaged"); };
-  const auto content = WithoutHash(bytes);
-  if (!content.has_value()) return damaged();
-  Decoder decoder(*content);
-  const auto version = decoder.Little<std::uint8_t>();
-  if (version == 0) return damaged();
-  if (version > kSnapshotVersion) return LaterVersion("the state of the cluster", version);
+  const std::string what = "the state of the cluster";
+  TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kSnapshotVersion));
   ClusterSnapshot snapshot;
   snapshot.index = decoder.Little<std::uint64_t>();
   snapshot.state = ReadState(&decoder);
-  if (!decoder.Finished()) return damaged();
+  if (!decoder.Finished()) return Corruption(what + " is damaged");
   return snapshot;
 }
 

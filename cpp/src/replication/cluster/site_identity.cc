@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <random>
 
 #include "base/bytes/coding.h"
 #include "base/bytes/hash.h"
+#include "base/bytes/random_bytes.h"
 #include "base/file/files.h"
 #include "replication/hashed_bytes.h"
 
@@ -38,29 +38,22 @@ std::string Encode(const SiteIdentity& identity) {
 }
 
 Result<SiteIdentity> DecodeSiteIdentity(std::string_view bytes) {
-  const auto damaged = [] { return Corruption("the identity of the site is damaged"); };
-  const auto content = WithoutHash(bytes);
-  if (!content.has_value()) return damaged();
-  Decoder decoder(*content);
-  const auto version = decoder.Little<std::uint8_t>();
-  if (version == 0) return damaged();
-  if (version > kVersion) return LaterVersion("the identity of the site", version);
+  const std::string what = "the identity of the site";
+  TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kVersion));
   SiteIdentity identity;
   const std::string_view id = decoder.Bytes(identity.id.size());
   std::copy(id.begin(), id.end(), identity.id.begin());
   identity.name = decoder.Prefixed();
   identity.replica = decoder.Little<std::uint64_t>();
   identity.group = decoder.Little<std::uint64_t>();
-  if (!decoder.Finished()) return damaged();
+  if (!decoder.Finished()) return Corruption(what + " is damaged");
   return identity;
 }
 
 SiteIdentity MakeSiteIdentity(const std::string& name,
                               const std::map<std::string, std::string>& sites) {
   SiteIdentity identity;
-  std::random_device random;
-  std::generate(identity.id.begin(), identity.id.end(),
-                [&] { return static_cast<std::uint8_t>(random()); });
+  identity.id = RandomBytes<16>();
   identity.name = name;
   identity.replica = static_cast<std::uint64_t>(std::distance(sites.begin(), sites.find(name))) + 1;
   identity.group = GroupOf(sites);

@@ -41,13 +41,8 @@ std::string Encode(const SnapshotManifest& manifest) {
 }
 
 Result<SnapshotManifest> DecodeManifest(std::string_view bytes) {
-  const auto damaged = [] { return Corruption("the manifest of a snapshot is damaged"); };
-  const auto content = WithoutHash(bytes);
-  if (!content.has_value()) return damaged();
-  Decoder decoder(*content);
-  const auto version = decoder.Little<std::uint8_t>();
-  if (version == 0) return damaged();
-  if (version > kManifestVersion) return LaterVersion("the manifest of a snapshot", version);
+  const std::string what = "the manifest of a snapshot";
+  TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kManifestVersion));
   SnapshotManifest manifest;
   manifest.replica = decoder.Little<std::uint64_t>();
   manifest.applied.index = decoder.Little<std::uint64_t>();
@@ -62,10 +57,10 @@ Result<SnapshotManifest> DecodeManifest(std::string_view bytes) {
     file.name = decoder.Prefixed();
     file.bytes = decoder.Little<std::uint64_t>();
     file.hash = decoder.Little<std::uint64_t>();
-    if (!IsFileName(file.name)) return damaged();
+    if (!IsFileName(file.name)) return Corruption(what + " is damaged");
     manifest.files.push_back(std::move(file));
   }
-  if (!decoder.Finished()) return damaged();
+  if (!decoder.Finished()) return Corruption(what + " is damaged");
   return manifest;
 }
 
@@ -85,20 +80,15 @@ std::string Encode(const ChunkRequest& request) {
 }
 
 Result<ChunkRequest> DecodeChunkRequest(std::string_view bytes) {
-  const auto damaged = [] { return Corruption("a request for a part of a snapshot is damaged"); };
-  const auto content = WithoutHash(bytes);
-  if (!content.has_value()) return damaged();
-  Decoder decoder(*content);
-  const auto kind = decoder.Little<std::uint8_t>();
-  if (kind == 0) return damaged();
-  if (kind > kChunkRequest) return LaterVersion("a request of another site", kind);
+  const std::string what = "a request for a part of a snapshot";
+  TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kChunkRequest));
   ChunkRequest request;
   request.index = decoder.Little<std::uint64_t>();
   request.name = decoder.Prefixed();
   request.offset = decoder.Little<std::uint64_t>();
   request.bytes = decoder.Little<std::uint32_t>();
   if (!decoder.Finished() || !IsFileName(request.name) || request.bytes > kSnapshotChunkBytes) {
-    return damaged();
+    return Corruption(what + " is damaged");
   }
   return request;
 }

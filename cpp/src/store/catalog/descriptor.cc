@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <random>
 
 #include "base/bytes/coding.h"
 #include "base/bytes/crc32.h"
+#include "base/bytes/random_bytes.h"
 #include "base/clock.h"
 #include "store/catalog/retention_class.h"
 #include "topicdb/topic.h"
@@ -280,9 +280,7 @@ Result<Descriptor> MakeDescriptor(const SchemaRequest& request) {
   TOPICDB_RETURN_IF_ERROR(CheckSchema(schema));
   TOPICDB_RETURN_IF_ERROR(CheckHints(schema.structures));
   TOPICDB_RETURN_IF_ERROR(CheckReachable(schema.retention));
-  std::random_device random;
-  std::generate(descriptor.id.begin(), descriptor.id.end(),
-                [&] { return static_cast<std::uint8_t>(random()); });
+  descriptor.id = RandomBytes<16>();
   descriptor.created_at = ReadWallClock();
   return descriptor;
 }
