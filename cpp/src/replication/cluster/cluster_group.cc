@@ -69,11 +69,6 @@ ClusterState ClusterGroup::state() const {
   return now_.state;
 }
 
-RaftPosition ClusterGroup::position() const {
-  const MutexLock lock(mutex_);
-  return position_;
-}
-
 Status ClusterGroup::Propose(const ClusterCommand& command, milliseconds patience) {
   const std::string bytes = Encode(command);
   const auto deadline = Clock::now() + patience;
@@ -149,22 +144,6 @@ Status ClusterGroup::AwaitIndex(std::uint64_t index, Clock::time_point deadline)
     if (Clock::now() >= deadline) {
       return UnknownOutcome("this site has not come to entry " + std::to_string(index) +
                             " of the cluster in time");
-    }
-    changed_.WaitUntil(mutex_, deadline);
-  }
-  return Status::Ok();
-}
-
-Status ClusterGroup::AwaitState(const std::function<bool(const ClusterState&)>& is_wanted,
-                                milliseconds patience) const {
-  const auto deadline = Clock::now() + patience;
-  const MutexLock lock(mutex_);
-  while (!is_wanted(now_.state)) {
-    TOPICDB_RETURN_IF_ERROR(failure_);
-    if (closing_) return Closed("the site is being closed");
-    if (Clock::now() >= deadline) {
-      return Stale("the state of the cluster has not come here within " +
-                   std::to_string(patience.count()) + " ms: a majority of the sites must be up");
     }
     changed_.WaitUntil(mutex_, deadline);
   }
@@ -270,14 +249,13 @@ void ClusterGroup::Fail(const Status& why) {
 }
 
 void ClusterGroup::Close() {
-  if (is_closed_) return;
-  is_closed_ = true;
+  if (!worker_.joinable()) return;
   {
     const MutexLock lock(mutex_);
     closing_ = true;
     changed_.NotifyAll();
   }
-  if (worker_.joinable()) worker_.join();
+  worker_.join();
   site_.Leave(options_.group);
 }
 

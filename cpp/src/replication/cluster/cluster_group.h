@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -37,16 +36,11 @@ class ClusterGroup : private RaftClient {
   ~ClusterGroup() override { Close(); }
 
   ClusterState state() const TOPICDB_EXCLUDES(mutex_);
-  RaftPosition position() const TOPICDB_EXCLUDES(mutex_);
   // Changes the state at all sites: by way of the site that leads the group, if another one does.
   // Returns once the change is in the state here. Returns kConflict if it has no effect, kNotLeader
   // if no majority is up within `patience`, and kUnknownOutcome if the change may still happen.
   Status Propose(const ClusterCommand& command, std::chrono::milliseconds patience)
       TOPICDB_EXCLUDES(mutex_);
-  // Waits until the state satisfies `is_wanted`. Returns kStale if that takes longer than
-  // `patience`, and the reason if the site takes part no more.
-  Status AwaitState(const std::function<bool(const ClusterState&)>& is_wanted,
-                    std::chrono::milliseconds patience) const TOPICDB_EXCLUDES(mutex_);
   // Leaves the group. May be repeated.
   void Close() TOPICDB_EXCLUDES(mutex_);
 
@@ -100,7 +94,6 @@ class ClusterGroup : private RaftClient {
   ClusterSnapshot fetched_ TOPICDB_GUARDED_BY(mutex_);  // of a leader; to be installed
   Status failure_ TOPICDB_GUARDED_BY(mutex_);
   bool closing_ TOPICDB_GUARDED_BY(mutex_) = false;
-  bool is_closed_ = false;
   std::thread worker_;
 };
 

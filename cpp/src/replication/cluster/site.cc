@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <random>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/bytes/random_bytes.h"
 #include "base/file/files.h"
 #include "store/catalog/descriptor.h"
 #include "store/catalog/found_database.h"
@@ -96,10 +96,6 @@ Result<std::unique_ptr<Site>> Site::Start(SiteOptions options) {
   return site;
 }
 
-Site::~Site() {
-  if (group_ != nullptr) group_->Close();
-}
-
 Status Site::SetAddress(const std::string& name, const std::string& address) {
   const auto found = options_.sites.find(name);
   if (found == options_.sites.end()) {
@@ -114,9 +110,7 @@ Status Site::Found(const SchemaRequest& schema, Clock::time_point deadline) {
   ClusterCommand command;
   command.kind = ClusterCommandKind::kFound;
   ClusterState& founded = command.founded;
-  std::random_device random;
-  std::generate(founded.id.begin(), founded.id.end(),
-                [&] { return static_cast<std::uint8_t>(random()); });
+  founded.id = RandomBytes<16>();
   for (const auto& [name, address] : options_.sites) {
     founded.sites.push_back({name, founded.sites.size() + 1, address, {}});
   }
@@ -127,14 +121,13 @@ Status Site::Found(const SchemaRequest& schema, Clock::time_point deadline) {
   founded.retention = EncodeRetention(rules);
   while (!group_->state().is_founded()) {
     const Status proposed = group_->Propose(command, LeftUntil(deadline, kFoundPatience));
-    if (proposed.ok() || proposed.code() == Code::kConflict) break;
+    if (proposed.ok() || proposed.code() == Code::kConflict) continue;  // another one has
     const bool may_come =
         proposed.code() == Code::kNotLeader || proposed.code() == Code::kUnknownOutcome;
     if (!may_come || Clock::now() >= deadline) return proposed;
     std::this_thread::sleep_for(kFoundAgainAfter);
   }
-  return group_->AwaitState([](const ClusterState& state) { return state.is_founded(); },
-                            LeftUntil(deadline, milliseconds::max()));
+  return Status::Ok();
 }
 
 Status Site::Announce(Clock::time_point deadline) {

@@ -49,7 +49,6 @@ class Site {
   // cannot be, and if the directory is that of another site or of a local database; kCorruption if
   // the log has lost something; kLocked, kSchema and kStorage.
   static Result<std::unique_ptr<Site>> Start(SiteOptions options);
-  ~Site();
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
@@ -64,10 +63,10 @@ class Site {
 
   // Opens the database. The first sites that come together make it, with the schema of
   // options.schema. Waits for a majority of the sites for at most `patience`. Returns kNotLeader or
-  // kStale if that is not there, kSchema if the database has another schema, kInvalidArgument if
-  // the directory has another database, and what Database::Open returns. The caller owns the
-  // database, and closes it before the site. A site opens its database once: later calls return
-  // kClosed.
+  // kUnknownOutcome if that is not there, kSchema if the database has another schema,
+  // kInvalidArgument if the directory has another database, and what Database::Open returns. The
+  // caller owns the database, and closes it before the site. A site opens its database once: later
+  // calls return kClosed.
   Result<std::unique_ptr<Database>> OpenDatabase(const OpenOptions& options,
                                                  std::chrono::milliseconds patience);
   // Returns the replicas of the database, for their state, as long as that is open.
@@ -84,8 +83,8 @@ class Site {
   const SiteOptions options_;
   SiteIdentity identity_;
   std::unique_ptr<RaftSite> raft_;
-  std::unique_ptr<ClusterGroup> group_;
-  SiteShards* shards_ = nullptr;  // of the database that was opened
+  std::unique_ptr<ClusterGroup> group_;  // behind raft_, so that it goes first
+  SiteShards* shards_ = nullptr;         // of the database that was opened
 };
 
 }  // namespace topicdb::replication
