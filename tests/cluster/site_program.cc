@@ -91,8 +91,8 @@ class SiteProgram {
     words >> command;
     if (command == "peer") return Peer(&words);
     if (command == "join") return Join();
-    if (command == "append") return Append(&words);
-    if (command == "stamp") return Stamp(&words);
+    if (command == "append") return Append(&words, /*is_stamped=*/false);
+    if (command == "stamp") return Append(&words, /*is_stamped=*/true);
     if (command == "times") return Times(&words);
     if (command == "await") return WordFor(Await(SerialsOf(&words)));
     if (command == "read") return Read(&words);
@@ -185,19 +185,12 @@ class SiteProgram {
     TOPICDB_ASSIGN_OR_RETURN(const Receipt receipt, database_->Append(messages, std::nullopt, id));
     return receipt.serials.front().second;
   }
-  std::string Append(std::istringstream* words) {
+  std::string Append(std::istringstream* words, bool is_stamped) {
     std::uint64_t first = 0;
     int count = 0;
     std::string id;
     *words >> first >> count >> id;
-    const auto serial = AppendValues(first, count, id);
-    return serial.ok() ? "ok " + std::to_string(serial->value()) : WordFor(serial.status());
-  }
-  std::string Stamp(std::istringstream* words) {
-    std::uint64_t first = 0;
-    int count = 0;
-    *words >> first >> count;
-    const auto serial = AppendValues(first, count, {}, /*is_stamped=*/true);
+    const auto serial = AppendValues(first, count, id, is_stamped);
     return serial.ok() ? "ok " + std::to_string(serial->value()) : WordFor(serial.status());
   }
   std::string Times(std::istringstream* words) {
