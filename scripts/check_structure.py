@@ -49,7 +49,7 @@ CONSENSUS_USER = "replication/site"
 # the part's own folder.
 ROOMS = {
     "base": ["bytes", "thread", "memory", "file", "."],
-    "replication": [".", "snapshot", "site", "cluster"],  # the site needs the consensus
+    "replication": [".", "snapshot", "forward", "site", "cluster"],  # the site needs the consensus
     "rocks": ["log", "files", "."],
     "layout/columnar": ["format", "block", "select", "merge", "read", "seal", "care", "."],
     "store": [
@@ -77,6 +77,7 @@ ROOMS = {
 # of calls have headers of their own.
 FACADES = {
     "database.h",
+    "database/site.h",
     "database/subscriptions.h",
     "database/upkeep.h",
     "queue.h",
@@ -88,7 +89,7 @@ FACADE_USERS = {"queue", "replication/cluster", "store", "subscribe"}
 FILE_LINES_MAX = 500
 # Files that are too large, with their size of today: they may not grow.
 FILE_EXCEPTIONS = {
-    "python/topicdb/_core.pyi": 1044,
+    "python/topicdb/_core.pyi": 1001,
 }
 FUNCTION_LINES_MAX = 60  # in the body of a Python function
 # What a ShardLog writes with.

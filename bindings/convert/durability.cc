@@ -24,6 +24,8 @@ const char* NameOf(Durability durability) {
       return "os";
     case Durability::kDisk:
       return "disk";
+    case Durability::kQuorum:
+      return "quorum";
   }
   return "unknown";
 }

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. topicdb_raft_open refuses another one. */
-#define TOPICDB_RAFT_INTERFACE 2
+#define TOPICDB_RAFT_INTERFACE 3
 
 typedef enum topicdb_raft_code {
   TOPICDB_RAFT_OK = 0,         /* done; of a proposal: committed */
@@ -38,7 +38,8 @@ typedef enum topicdb_raft_code {
   TOPICDB_RAFT_FOREIGN = 7,    /* the directory belongs to another replica */
   TOPICDB_RAFT_TOO_NEW = 8,    /* a newer version has written the log */
   TOPICDB_RAFT_BROKEN = 9,     /* a fault of this library */
-  TOPICDB_RAFT_NO_ANSWER = 10  /* the other site was asked, and does not answer this */
+  TOPICDB_RAFT_NO_ANSWER = 10, /* the other site was asked, and does not answer this */
+  TOPICDB_RAFT_NOT_ASKED = 11  /* no connection came in time: the other site was not asked */
 } topicdb_raft_code;
 
 typedef enum topicdb_raft_role {
@@ -205,12 +206,14 @@ topicdb_raft_code topicdb_raft_get_status(topicdb_raft_site* site, uint64_t grou
 typedef struct topicdb_raft_buffer topicdb_raft_buffer;
 
 /* Asks another replica, whose site calls `answer`, and waits. OK: *answer gets the answer, which the caller
- * frees. NO_ANSWER: the other site was asked, and does not answer this. TIMED_OUT: no answer came in time, or
- * none can come any more, since the connection broke or this site is closed; the other site may have been asked,
- * once. REFUSED: the address of the replica is not known, or the request is too large; nobody was asked. At most
- * 16 requests to a replica are under way. Others wait within their limit, as they do for a connection. */
+ * frees. NO_ANSWER: the other site was asked, and does not answer this. NOT_ASKED: no connection came within
+ * `connect_ms`; the other site was not asked. TIMED_OUT: no answer came within `limit_ms`, which counts from the
+ * call, or none can come any more, since the connection broke or this site is closed; the other site may have been
+ * asked, once. REFUSED: the address of the replica is not known, or the request is too large; nobody was asked.
+ * At most 16 requests to a replica are under way. Others wait for one of these to end, as for a connection. */
 topicdb_raft_code topicdb_raft_ask(topicdb_raft_site* site, uint64_t replica, topicdb_raft_bytes request,
-                                   uint64_t limit_ms, topicdb_raft_buffer** answer, char** error);
+                                   uint64_t connect_ms, uint64_t limit_ms, topicdb_raft_buffer** answer,
+                                   char** error);
 
 /* Answers a request. The bytes are copied. Of several answers the last one counts. One that is too large is
  * none. */

@@ -22,7 +22,7 @@ use requests::answerer_of;
 use status::{code_of_role, members_of, CMember, CStatus};
 use values::*;
 
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 const MANIFEST_BYTES_MAX: usize = 1 << 20;
 
 #[repr(C)]

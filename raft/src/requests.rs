@@ -31,6 +31,8 @@ const LIMIT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 pub enum Unanswered {
     /// No answer came in time, or none can come any more. The replica may have been asked.
     TimedOut(String),
+    /// No connection came in time. The replica was not asked.
+    NotAsked(String),
     /// The replica was asked, and said that it has no answer.
     NoAnswer(String),
     /// The request cannot be asked. Nothing was sent.
@@ -40,7 +42,9 @@ pub enum Unanswered {
 impl fmt::Display for Unanswered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TimedOut(text) | Self::NoAnswer(text) | Self::Refused(text) => f.write_str(text),
+            Self::TimedOut(text) | Self::NotAsked(text) | Self::NoAnswer(text) | Self::Refused(text) => {
+                f.write_str(text)
+            }
         }
     }
 }
@@ -175,11 +179,13 @@ impl Requests {
         self.changed.notify_all();
     }
 
-    /// Sends a request to a replica, and waits for the answer.
+    /// Sends a request to a replica, and waits for the answer: for a connection at most for
+    /// `connect_limit`, and for both at most for `limit`.
     pub fn ask(
         self: &Arc<Self>,
         replica: u64,
         request: &[u8],
+        connect_limit: Duration,
         limit: Duration,
     ) -> Result<Vec<u8>, Unanswered> {
         if request.len() > PAYLOAD_BYTES_MAX {
@@ -188,7 +194,8 @@ impl Requests {
         }
         let limit = limit.min(LIMIT_MAX);
         let until = Instant::now() + limit;
-        let mut taken = self.take(replica, limit, until)?;
+        let connect_limit = connect_limit.min(limit);
+        let mut taken = self.take(replica, connect_limit, Instant::now() + connect_limit)?;
         let answer = exchange(&mut taken, request, until);
         let place = format!("replica {replica} at {}", taken.address);
         let is_closed = self.give_back(replica, taken, answer.is_ok());
@@ -238,7 +245,7 @@ impl Requests {
                     None => "it does not take the connection".to_owned(),
                 };
                 let text = format!("replica {replica} at {} does not answer: it was not asked", peer.address);
-                return Err(Unanswered::TimedOut(format!("{text} within {limit:?}: {why}")));
+                return Err(Unanswered::NotAsked(format!("{text} within {limit:?}: {why}")));
             }
             if peer.wants_connection(now) {
                 peer.connecting += 1;

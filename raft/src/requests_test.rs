@@ -50,7 +50,7 @@ fn place_of(transport: &Transport) -> String {
 }
 
 fn ask(transport: &Transport, request: &[u8], limit: Duration) -> Result<Vec<u8>, Unanswered> {
-    transport.requests().ask(ANSWERS, request, limit)
+    transport.requests().ask(ANSWERS, request, limit, limit)
 }
 
 /// Asks in a thread of its own.
@@ -59,7 +59,7 @@ fn ask_later(
     request: &'static [u8],
 ) -> thread::JoinHandle<Result<Vec<u8>, Unanswered>> {
     let requests: Arc<Requests> = transport.requests().clone();
-    thread::spawn(move || requests.ask(ANSWERS, request, LONG))
+    thread::spawn(move || requests.ask(ANSWERS, request, LONG, LONG))
 }
 
 fn echoed(request: &[u8]) -> Vec<u8> {
@@ -329,11 +329,11 @@ fn who_waits_when_its_site_closes_gets_an_answer() {
     asks.set_peer(3, Some(&silent.local_addr().unwrap().to_string())).unwrap();
     let was_asked = ask_later(&asks, b"slow");
     let requests = asks.requests().clone();
-    let was_not = thread::spawn(move || requests.ask(3, b"one", LONG));
+    let was_not = thread::spawn(move || requests.ask(3, b"one", LONG, LONG));
     wait_until("both", || gate.holds(1) && asks.requests().waiting(3) == 1);
     let requests = asks.requests().clone();
     drop(asks);
-    let later = requests.ask(ANSWERS, b"one", LONG);
+    let later = requests.ask(ANSWERS, b"one", LONG, LONG);
     for answer in [was_asked.join().unwrap(), was_not.join().unwrap(), later] {
         assert!(timed_out(answer).contains("the site is closed"));
     }

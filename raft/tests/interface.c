@@ -97,7 +97,7 @@ static void wait_for_close(replica* own, topicdb_raft_site* site) {
   CHECK(strstr(error, "closed") != NULL);
   topicdb_raft_free(error);
   topicdb_raft_buffer* buffer = NULL;
-  CHECK(topicdb_raft_ask(site, 2, (topicdb_raft_bytes){NULL, 0}, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_TIMED_OUT);
+  CHECK(topicdb_raft_ask(site, 2, (topicdb_raft_bytes){NULL, 0}, LIMIT_MS, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_TIMED_OUT);
   pthread_mutex_lock(&own->lock);
   own->answered++;
   pthread_mutex_unlock(&own->lock);
@@ -233,7 +233,7 @@ static void check_requests(void) {
   topicdb_raft_buffer* buffer = NULL;
   char* error = NULL;
   topicdb_raft_bytes request = {(const uint8_t*)"question", 8};
-  ok(topicdb_raft_ask(site, 1, request, LIMIT_MS, &buffer, &error), error);
+  ok(topicdb_raft_ask(site, 1, request, LIMIT_MS, LIMIT_MS, &buffer, &error), error);
   CHECK(topicdb_raft_buffer_size(buffer) == 8 && memcmp(topicdb_raft_buffer_data(buffer), "noitseuq", 8) == 0);
   topicdb_raft_buffer_free(buffer);
   buffer = NULL;
@@ -252,18 +252,18 @@ static void check_requests(void) {
       {1, request, 0, TOPICDB_RAFT_TIMED_OUT, "replica 1 at 127.0.0.1"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    CHECK(topicdb_raft_ask(site, cases[i].replica, cases[i].request, cases[i].limit_ms, &buffer, &error) == cases[i].code);
+    CHECK(topicdb_raft_ask(site, cases[i].replica, cases[i].request, LIMIT_MS, cases[i].limit_ms, &buffer, &error) == cases[i].code);
     CHECK(buffer == NULL && strstr(error, cases[i].text) != NULL);
     topicdb_raft_free(error);
   }
-  CHECK(topicdb_raft_ask(site, 1, request, LIMIT_MS, NULL, NULL) == TOPICDB_RAFT_REFUSED);
-  CHECK(topicdb_raft_ask(NULL, 1, request, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_REFUSED);
+  CHECK(topicdb_raft_ask(site, 1, request, LIMIT_MS, LIMIT_MS, NULL, NULL) == TOPICDB_RAFT_REFUSED);
+  CHECK(topicdb_raft_ask(NULL, 1, request, LIMIT_MS, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_REFUSED);
 }
 
 static void* ask_to_wait(void* unused) {
   topicdb_raft_buffer* buffer = NULL;
   topicdb_raft_bytes request = {(const uint8_t*)"wait", 4};
-  CHECK(topicdb_raft_ask(replicas[1].site, 1, request, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_TIMED_OUT);
+  CHECK(topicdb_raft_ask(replicas[1].site, 1, request, LIMIT_MS, LIMIT_MS, &buffer, NULL) == TOPICDB_RAFT_TIMED_OUT);
   return unused;
 }
 

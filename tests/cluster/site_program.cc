@@ -50,8 +50,11 @@
 #include "commit/shard_choice.h"
 #include "metrics_load.h"
 #include "read_all.h"
-#include "replication/cluster/site.h"
+#include "replication/cluster/cluster_state.h"
+#include "replication/cluster/site_identity.h"
+#include "replication/site/site_shards.h"
 #include "topicdb/database.h"
+#include "topicdb/database/site.h"
 #include "topicdb/tail.h"
 
 namespace topicdb::replication {
@@ -72,8 +75,8 @@ class SiteProgram {
     options.sites = {{"1", ""}, {"2", ""}, {"3", ""}};
     options.listen = "127.0.0.1:0";
     options.election_timeout = election;
-    if (flush_bytes != 0) options.replicas.flush_bytes = flush_bytes;
-    options.replicas.commit_patience = std::chrono::seconds(5);
+    if (flush_bytes != 0) options.flush_bytes = flush_bytes;
+    options.commit_patience = std::chrono::seconds(5);
     auto started = Site::Start(options);
     if (!started.ok()) {
       std::cerr << started.status().message() << "\n";
@@ -333,16 +336,16 @@ class SiteProgram {
   std::string State(std::istringstream* words) {
     std::uint32_t shard = 0;
     *words >> shard;
-    const Replica& replica = *site_->shards()->Find(shard);
+    const auto replica = site_->shards()->Find(shard);
     const auto status = site_->shards()->StatusOf(shard);
     if (!status.ok()) return WordFor(status.status());
     static constexpr const char* kNames[] = {"following", "taking-over", "leading", "giving-up",
                                              "failed"};
     std::ostringstream answer;
-    answer << kNames[static_cast<int>(replica.state())] << " " << status->position.leader << " "
+    answer << kNames[static_cast<int>(replica->state())] << " " << status->position.leader << " "
            << status->position.term << " " << status->first << " " << status->applied << " "
            << status->last;
-    if (!replica.failure().ok()) answer << " " << replica.failure().message();
+    if (!replica->failure().ok()) answer << " " << replica->failure().message();
     return answer.str();
   }
   std::string Close() {

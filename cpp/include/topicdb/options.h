@@ -23,6 +23,9 @@ enum class Durability : std::uint8_t {
   kNone = 1,  // closing the database
   kOs = 2,    // kill -9 of the process: the operating system has it
   kDisk = 3,  // loss of power: it is fsynced
+  // Loss of machines: a majority of the sites has fsynced it. Nobody asks for it: in a database
+  // that has replicas every commit gets it.
+  kQuorum = 4,
 };
 
 // How a slab encodes its messages. DO NOT CHANGE THESE VALUES: they are on disk.

@@ -8,9 +8,11 @@
 namespace topicdb::replication {
 
 Result<std::unique_ptr<ReplicatedShard>> ReplicatedShard::Open(
-    const std::shared_ptr<const ShardEnvironment>& environment, std::uint32_t index) {
+    const std::shared_ptr<const ShardEnvironment>& environment, std::uint32_t index,
+    std::shared_ptr<ShardLeader> leader) {
   std::unique_ptr<ReplicatedShard> made(new ReplicatedShard());
   auto own = std::make_shared<ShardEnvironment>(*environment);
+  own->leader = std::move(leader);
   own->open_log = [replicated = made.get()](
                       const OpenedShard& opened) -> Result<std::unique_ptr<rocks::ShardLog>> {
     TOPICDB_ASSIGN_OR_RETURN(replicated->rocks_, UnloggedRocks::Make(opened));

@@ -18,10 +18,12 @@ namespace topicdb::replication {
 // time calls its methods; any thread may read the shard.
 class ReplicatedShard {
  public:
-  // Opens a shard, which follows. Makes its RocksDB if there is none. Returns what
+  // Opens a shard, which follows. Makes its RocksDB if there is none. What is written to the shard
+  // while it follows goes to `leader`; without one, such writes fail with kNotLeader. Returns what
   // Shard::OpenToFollow returns.
   static Result<std::unique_ptr<ReplicatedShard>> Open(
-      const std::shared_ptr<const ShardEnvironment>& environment, std::uint32_t index);
+      const std::shared_ptr<const ShardEnvironment>& environment, std::uint32_t index,
+      std::shared_ptr<ShardLeader> leader = nullptr);
   ~ReplicatedShard() { Close().IgnoreError(); }
   ReplicatedShard(const ReplicatedShard&) = delete;
   ReplicatedShard& operator=(const ReplicatedShard&) = delete;

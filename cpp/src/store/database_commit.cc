@@ -41,7 +41,7 @@ struct Part {
 };
 
 // Divides messages by shard. Returns kReadOnly or kMissingShard, which name a message, if its shard
-// is not open here, and kNotLeader if another replica writes it.
+// is not open here.
 // REQUIRES: CheckMessages has returned OK
 Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
                                        std::span<const MessageView> messages,
@@ -67,7 +67,6 @@ Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
       return Status(shard.status().code(), choice.Describe(part.first_row, topic) + ": " +
                                                shard.status().message() + "; nothing was stored");
     }
-    TOPICDB_RETURN_IF_ERROR((*shard)->MayWrite());  // before anything is stored
     part.shard = std::move(*shard);
     parts.push_back(std::move(part));
   }
@@ -79,7 +78,7 @@ Result<std::vector<Part>> SplitByShard(const DatabaseImpl& impl,
 Status CheckId(const DatabaseImpl& impl, const AppendId& append) {
   TOPICDB_RETURN_IF_ERROR(CheckAppendId(append.id));
   for (const auto& shard : impl.shards().Writable()) {
-    const std::optional<KnownAppend> known = shard->FindAppend(append.id);
+    const std::optional<KnownAppend> known = shard->FindAppendHere(append.id);
     if (known.has_value()) TOPICDB_RETURN_IF_ERROR(CheckSameAppend(append, *known));
   }
   return Status::Ok();
@@ -223,7 +222,7 @@ Result<Receipt> Database::Append(std::span<const MessageView> messages,
   const std::vector<Part>& parts = append.parts;
   Receipt receipt;
   receipt.count = messages.size();
-  receipt.durability = durability.value_or(impl_->default_durability());
+  receipt.durability = impl_->DurabilityOf(durability);
   receipt.repeated = append_id.has_value() && !parts.empty();
   const WholeCommit whole(*impl_, parts.size());
   for (const Part& part : parts) {
@@ -244,10 +243,9 @@ Result<std::optional<Receipt>> Database::FindAppend(std::string_view id) const {
   TOPICDB_ENTER(impl_);
   TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
   TOPICDB_RETURN_IF_ERROR(CheckAppendId(id));
-  TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckLeadsAll());
   Receipt receipt;
   for (const auto& shard : impl_->shards().All()) {
-    const std::optional<KnownAppend> known = shard->FindAppend(id);
+    TOPICDB_ASSIGN_OR_RETURN(const std::optional<KnownAppend> known, shard->FindAppend(id));
     if (!known.has_value()) continue;
     receipt.serials.emplace_back(shard->index(), known->serial);
     receipt.count = known->messages;
@@ -269,7 +267,7 @@ Status Database::AppendAsync(std::span<const MessageView> messages,
   append->parts = std::move(prepared.parts);
   append->owner = std::move(owner);
   append->receipt.count = messages.size();
-  append->receipt.durability = durability.value_or(impl_->default_durability());
+  append->receipt.durability = impl_->DurabilityOf(durability);
   append->done = std::move(done);
   append->serials.resize(append->parts.size());
   append->statuses.resize(append->parts.size());
@@ -299,9 +297,8 @@ Result<Receipt> Database::Delete(const Filter& filter, const TimeRange& range,
   TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayWrite());
   TOPICDB_RETURN_IF_ERROR(CheckDelete(filter, range, TopicUse::kPublic));
   TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckMayChange({filter}).WithContext("delete"));
-  TOPICDB_RETURN_IF_ERROR(impl_->shards().CheckLeadsAll());
   Receipt receipt;
-  receipt.durability = durability.value_or(impl_->default_durability());
+  receipt.durability = impl_->DurabilityOf(durability);
   const auto shards = impl_->shards().All();
   const WholeCommit whole(*impl_, shards.size());
   for (const auto& shard : shards) {
@@ -327,7 +324,7 @@ Result<std::unique_ptr<Transaction>> Database::Begin(const TransactionOptions& o
                            ", the database has " + std::to_string(shards));
   }
   TOPICDB_ASSIGN_OR_RETURN(auto shard, impl_->shards().Find(options.shard));
-  TOPICDB_RETURN_IF_ERROR(shard->MayWrite());
+  TOPICDB_RETURN_IF_ERROR(shard->PrepareTransaction());
   TOPICDB_RETURN_IF_ERROR(CheckGeneration(*shard, options.generation));
   return std::make_unique<Transaction>(
       std::make_shared<TransactionImpl>(impl_, std::move(shard), options));

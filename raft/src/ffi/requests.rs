@@ -62,6 +62,7 @@ pub unsafe extern "C" fn topicdb_raft_ask(
     site: *mut CSite,
     replica: u64,
     request: Bytes,
+    connect_ms: u64,
     limit_ms: u64,
     answer: *mut *mut CBuffer,
     error: *mut *mut c_char,
@@ -72,12 +73,15 @@ pub unsafe extern "C" fn topicdb_raft_ask(
         if answer.is_null() {
             return refused("there is no place for the answer");
         }
-        let (code, text) = match requests.ask(replica, request.get(), Duration::from_millis(limit_ms)) {
+        let connect_limit = Duration::from_millis(connect_ms);
+        let limit = Duration::from_millis(limit_ms);
+        let (code, text) = match requests.ask(replica, request.get(), connect_limit, limit) {
             Ok(bytes) => {
                 put(answer, Box::into_raw(Box::new(CBuffer(bytes))));
                 return Ok(OK);
             }
             Err(Unanswered::TimedOut(text)) => (TIMED_OUT, text),
+            Err(Unanswered::NotAsked(text)) => (NOT_ASKED, text),
             Err(Unanswered::NoAnswer(text)) => (NO_ANSWER, text),
             Err(Unanswered::Refused(text)) => (REFUSED, text),
         };

@@ -17,6 +17,7 @@ pub const FOREIGN: c_int = 7;
 pub const TOO_NEW: c_int = 8;
 pub const BROKEN: c_int = 9;
 pub const NO_ANSWER: c_int = 10;
+pub const NOT_ASKED: c_int = 11;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -9,19 +9,11 @@
 #include <vector>
 
 #include "topicdb/status.h"
+#include "topicdb/types/replicas.h"
 
 namespace topicdb::replication {
 
 using ClusterId = std::array<std::uint8_t, 16>;
-
-// A site of a cluster.
-struct ClusterSite {
-  std::string name;
-  std::uint64_t replica = 0;  // its id in all groups of the consensus
-  std::string peers;          // where other sites find it, host:port
-  std::string clients;        // where clients find it, as a URL; empty while it serves none
-  bool operator==(const ClusterSite&) const = default;
-};
 
 // The state of a cluster. It changes by commands only, in the order of a log, so that it is the
 // same at all sites that have come to the same entry. A value.

@@ -1,4 +1,4 @@
-#include "replication/cluster/site.h"
+#include "topicdb/database/site.h"
 
 #include <algorithm>
 #include <iterator>
@@ -9,12 +9,30 @@
 
 #include "base/bytes/random_bytes.h"
 #include "base/file/files.h"
+#include "base/thread/fork_guard.h"
+#include "replication/cluster/cluster_group.h"
+#include "replication/cluster/cluster_state.h"
+#include "replication/cluster/site_identity.h"
+#include "replication/site/raft_site.h"
+#include "replication/site/site_shards.h"
 #include "store/catalog/descriptor.h"
 #include "store/catalog/found_database.h"
 #include "store/catalog/retention_file.h"
 #include "store/database/create.h"
 
-namespace topicdb::replication {
+namespace topicdb {
+
+using replication::ClusterCommand;
+using replication::ClusterCommandKind;
+using replication::ClusterGroup;
+using replication::ClusterGroupOptions;
+using replication::ClusterState;
+using replication::RaftPosition;
+using replication::RaftSite;
+using replication::RaftSiteOptions;
+using replication::ReplicaOptions;
+using replication::SiteIdentity;
+using replication::SiteShards;
 
 namespace {
 
@@ -56,6 +74,25 @@ Status CheckOptions(const SiteOptions& options) {
   return Status::Ok();
 }
 
+// The replicas of a site as its database owns them. The site has them, too, for what it tells of
+// them.
+class SharedShards : public ShardSource {
+ public:
+  explicit SharedShards(std::shared_ptr<SiteShards> shards) : shards_(std::move(shards)) {}
+
+  Result<std::shared_ptr<Shard>> Open(std::uint32_t index) override { return shards_->Open(index); }
+  void Watch(std::function<void(std::shared_ptr<Shard>)> replace) override {
+    shards_->Watch(std::move(replace));
+  }
+  Status Close(const std::vector<std::shared_ptr<Shard>>& shards) override {
+    return shards_->Close(shards);
+  }
+  bool is_replicated() const override { return true; }
+
+ private:
+  const std::shared_ptr<SiteShards> shards_;
+};
+
 Status MakePlace(const std::string& path) {
   if (Exists(DescriptorPath(path)) && !Exists(path + "/site/identity")) {
     return InvalidArgument(path + " is a local database: a site begins in a new directory");
@@ -66,18 +103,24 @@ Status MakePlace(const std::string& path) {
 
 }  // namespace
 
+Site::Site(SiteOptions options)
+    : options_(std::move(options)), fork_guard_(std::make_unique<const ForkGuard>()) {}
+Site::~Site() = default;
+
 Result<std::unique_ptr<Site>> Site::Start(SiteOptions options) {
   TOPICDB_RETURN_IF_ERROR(CheckOptions(options));
   TOPICDB_RETURN_IF_ERROR(MakePlace(options.path));
   std::unique_ptr<Site> site(new Site(std::move(options)));
   const SiteOptions& given = site->options_;
   const std::string place = given.path + "/site";
-  TOPICDB_ASSIGN_OR_RETURN(site->identity_,
-                           LoadSiteIdentity(place + "/identity", given.name, given.sites));
+  TOPICDB_ASSIGN_OR_RETURN(
+      SiteIdentity identity,
+      replication::LoadSiteIdentity(place + "/identity", given.name, given.sites));
+  site->identity_ = std::make_unique<SiteIdentity>(std::move(identity));
   RaftSiteOptions raft;
   raft.directory = place + "/log";
-  raft.id = site->identity_.id;
-  raft.replica = site->identity_.replica;
+  raft.id = site->identity_->id;
+  raft.replica = site->identity_->replica;
   raft.listen = given.listen.empty() ? given.sites.at(given.name) : given.listen;
   raft.election_timeout = given.election_timeout;
   raft.authority = given.authority;
@@ -89,12 +132,24 @@ Result<std::unique_ptr<Site>> Site::Start(SiteOptions options) {
     TOPICDB_RETURN_IF_ERROR(site->SetAddress(name, address));
   }
   ClusterGroupOptions group;
-  group.group = site->identity_.group;
+  group.group = site->identity_->group;
   for (std::uint64_t voter = 1; voter <= given.sites.size(); ++voter) group.voters.push_back(voter);
   group.path = place + "/cluster";
   TOPICDB_ASSIGN_OR_RETURN(site->group_, ClusterGroup::Open(site->raft_.get(), std::move(group)));
   return site;
 }
+
+bool Site::Forked() const { return fork_guard_->Forked(); }
+
+std::uint64_t Site::replica() const { return identity_->replica; }
+
+std::uint16_t Site::port() const { return raft_->port(); }
+
+ClusterState Site::state() const { return group_->state(); }
+
+std::array<std::uint8_t, 16> Site::cluster_id() const { return group_->state().id; }
+
+std::vector<ClusterSite> Site::Sites() const { return group_->state().sites; }
 
 Status Site::SetAddress(const std::string& name, const std::string& address) {
   const auto found = options_.sites.find(name);
@@ -132,11 +187,11 @@ Status Site::Found(const SchemaRequest& schema, Clock::time_point deadline) {
 
 Status Site::Announce(Clock::time_point deadline) {
   const ClusterState state = group_->state();
-  const ClusterSite* const own = state.FindReplica(identity_.replica);
+  const ClusterSite* const own = state.FindReplica(identity_->replica);
   if (own == nullptr || own->clients == options_.clients) return Status::Ok();
   ClusterCommand command;
   command.kind = ClusterCommandKind::kSetClients;
-  command.site = identity_.name;
+  command.site = identity_->name;
   command.clients = options_.clients;
   const Status told = group_->Propose(command, LeftUntil(deadline, milliseconds::max()));
   return told.code() == Code::kConflict ? Status::Ok() : told;
@@ -149,7 +204,7 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
         "a site opens all shards of its database, and writes those that it leads");
   }
   if (shards_ != nullptr) {  // the log hands out each entry once
-    return Closed("site '" + identity_.name +
+    return Closed("site '" + identity_->name +
                   "' has opened its database before: start the site anew");
   }
   const auto deadline = Clock::now() + patience;
@@ -161,16 +216,29 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
   TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, DecodeRetention(state.retention, source));
   TOPICDB_RETURN_IF_ERROR(
       MakeWithoutShards(options_.path, {std::move(descriptor), std::move(rules)}));
-  ReplicaOptions replicas = options_.replicas;
-  replicas.group = identity_.group + 1;
-  replicas.voters.clear();
+  ReplicaOptions replicas;
+  replicas.commit_patience = options_.commit_patience;
+  replicas.flush_bytes = options_.flush_bytes;
+  replicas.group = identity_->group + 1;
   for (const ClusterSite& site : state.sites) replicas.voters.push_back(site.replica);
   return Database::Open(
       options_.path, options, [&](std::shared_ptr<const ShardEnvironment> environment) {
-        auto made = std::make_unique<SiteShards>(raft_.get(), std::move(environment), replicas);
-        shards_ = made.get();
-        return made;
+        shards_ = std::make_shared<SiteShards>(raft_.get(), std::move(environment), replicas);
+        return std::make_unique<SharedShards>(shards_);
       });
 }
 
-}  // namespace topicdb::replication
+std::vector<ReplicaReport> Site::Replicas() const {
+  std::vector<ReplicaReport> reports;
+  if (shards_ == nullptr) return reports;
+  for (const auto& [index, replica] : shards_->All()) {
+    const auto status = shards_->StatusOf(index);
+    if (!status.ok()) continue;
+    const RaftPosition& position = status->position;
+    reports.push_back({index, replica->state(), position.leader, position.term, status->committed,
+                       status->applied, status->first, status->last, replica->failure()});
+  }
+  return reports;
+}
+
+}  // namespace topicdb

@@ -19,6 +19,7 @@ Status StatusFor(topicdb_raft_code code, std::string text) {
     case TOPICDB_RAFT_OK:
       return Status::Ok();
     case TOPICDB_RAFT_NOT_LEADER:
+    case TOPICDB_RAFT_NOT_ASKED:
       return NotLeader(std::move(text));
     case TOPICDB_RAFT_UNKNOWN:
     case TOPICDB_RAFT_TIMED_OUT:
@@ -268,15 +269,17 @@ Result<RaftStatus> RaftSite::StatusOf(std::uint64_t group) const {
 }
 
 Result<std::string> RaftSite::Ask(std::uint64_t replica, std::uint64_t group,
-                                  const std::string& request, std::chrono::milliseconds patience) {
+                                  std::string_view request, std::chrono::milliseconds patience,
+                                  std::optional<std::chrono::milliseconds> connect_patience) {
   std::string bytes;
   AppendLittle<std::uint64_t>(&bytes, group);
   bytes += request;
   topicdb_raft_buffer* answer = nullptr;
   char* error = nullptr;
-  TOPICDB_RETURN_IF_ERROR(Take(
-      topicdb_raft_ask(site_, replica, BytesOf(bytes), Milliseconds(patience), &answer, &error),
-      &error));
+  TOPICDB_RETURN_IF_ERROR(Take(topicdb_raft_ask(site_, replica, BytesOf(bytes),
+                                                Milliseconds(connect_patience.value_or(patience)),
+                                                Milliseconds(patience), &answer, &error),
+                               &error));
   std::string taken(ViewOf({topicdb_raft_buffer_data(answer), topicdb_raft_buffer_size(answer)}));
   topicdb_raft_buffer_free(answer);
   return taken;

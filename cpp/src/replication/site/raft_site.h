@@ -127,9 +127,11 @@ class RaftSite {
   Status Transfer(std::uint64_t group, std::uint64_t to, std::chrono::milliseconds patience);
   Result<RaftStatus> StatusOf(std::uint64_t group) const;
   // Asks another replica of a group, whose client answers. Returns kUnknownOutcome without an
-  // answer in time, and kNotFound if that client has returned an error.
-  Result<std::string> Ask(std::uint64_t replica, std::uint64_t group, const std::string& request,
-                          std::chrono::milliseconds patience);
+  // answer in time, kNotFound if that client has returned an error, and kNotLeader if no connection
+  // came within `connect_patience`, so that it was not asked. By default that is `patience`.
+  Result<std::string> Ask(std::uint64_t replica, std::uint64_t group, std::string_view request,
+                          std::chrono::milliseconds patience,
+                          std::optional<std::chrono::milliseconds> connect_patience = std::nullopt);
   // Says up to which entry the client has applied everything, and has it on disk.
   void NoteApplied(std::uint64_t group, std::uint64_t index);
   void NoteFlushed(std::uint64_t group, std::uint64_t index);

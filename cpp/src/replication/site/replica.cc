@@ -30,7 +30,7 @@ Result<std::unique_ptr<Replica>> Replica::Open(RaftSite* site,
   TOPICDB_RETURN_IF_ERROR(PrepareCopies(directory).WithContext(replica->name_));
   replica->directory_ = FollowLink(directory);
   TOPICDB_ASSIGN_OR_RETURN(replica->replicated_,
-                           ReplicatedShard::Open(replica->environment_, index));
+                           ReplicatedShard::Open(replica->environment_, index, replica->link_));
   const std::uint64_t applied = replica->replicated_->applied().index;
   replica->GiveOut();
   TOPICDB_RETURN_IF_ERROR(
@@ -50,7 +50,18 @@ Replica::Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environ
       name_(environment_->NameOfShard(index)),
       flushed_at_(std::chrono::steady_clock::now()),
       carrier_(site, options_.group, ShardDirectory(environment_->directory, index),
-               [this](const std::string& directory) { return MakeSource(directory); }) {}
+               [this](const std::string& directory) { return MakeSource(directory); }),
+      link_(std::make_shared<LeaderLink>(
+          site, options_.group, name_, options_.commit_patience,
+          LeaderLink::Parts{[this] { return position().leader; },
+                            [this](std::chrono::milliseconds patience) { return Lead(patience); },
+                            [this](Serial serial, std::chrono::milliseconds patience) {
+                              Read(serial, patience).status().IgnoreError();
+                            }})) {}
+
+Result<std::string> Replica::Answer(std::string_view request) {
+  return IsLeaderCall(request) ? link_->Answer(request) : carrier_.Answer(request);
+}
 
 Result<std::shared_ptr<Shard>> Replica::Lead(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -77,12 +88,14 @@ Result<std::shared_ptr<Shard>> Replica::Read(Serial at_least, std::chrono::milli
   CommitSignal& commits = *environment_->commits;
   for (;;) {
     const std::uint64_t seen = commits.count();
+    bool is_over = false;
     {
       const MutexLock lock(mutex_);
       if (!failure_.ok()) return failure_;
-      if (given_->view()->serial() >= at_least) return given_;
+      is_over = closing_;  // it applies nothing more
+      if (!is_over && given_->view()->serial() >= at_least) return given_;
     }
-    if (std::chrono::steady_clock::now() >= deadline) {
+    if (is_over || std::chrono::steady_clock::now() >= deadline) {
       return Stale(name_ + ": this replica has not come to commit " +
                    std::to_string(at_least.value()) + " within " +
                    std::to_string(patience.count()) + " ms: read from another one");
@@ -243,7 +256,7 @@ void Replica::InstallFetched() {
 
 Result<std::uint64_t> Replica::Exchange() {
   TOPICDB_ASSIGN_OR_RETURN(const SnapshotManifest manifest, carrier_.Install());
-  TOPICDB_ASSIGN_OR_RETURN(auto opened, ReplicatedShard::Open(environment_, index_));
+  TOPICDB_ASSIGN_OR_RETURN(auto opened, ReplicatedShard::Open(environment_, index_, link_));
   const std::uint64_t index = manifest.applied.index;
   if (opened->applied().index != index) {
     return Corruption("the snapshot is not that of entry " + std::to_string(index));

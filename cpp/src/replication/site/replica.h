@@ -11,10 +11,12 @@
 
 #include "base/thread/mutex.h"
 #include "replication/replicated_shard.h"
+#include "replication/site/leader_link.h"
 #include "replication/site/raft_site.h"
 #include "replication/site/reign.h"
 #include "replication/site/snapshot_carrier.h"
 #include "store/shard/shard.h"
+#include "topicdb/types/replicas.h"
 
 namespace topicdb::replication {
 
@@ -29,22 +31,15 @@ struct ReplicaOptions {
   std::chrono::milliseconds flush_interval{60'000};
 };
 
-enum class ReplicaState : std::uint8_t {
-  kFollowing,
-  kTakingOver,  // it has begun to lead, and makes the shard ready to be written
-  kLeading,
-  kGivingUp,  // it leads no more, and waits for writes that are under way
-  kFailed,    // it applies no more
-};
-
 // A replica of a shard, in a group of the consensus. It follows, which means that it applies what
 // the leader writes, until the consensus makes it the leader. Then it writes an entry with which
 // its reign begins, applies everything up to that entry, and lets the shard be written. It follows
 // again as soon as another replica may lead.
 //
-// Its shard may be read all the time, and writes fail with kNotLeader while it follows. A snapshot
-// of another replica is a shard of its own, which takes the place of the one before. That one is
-// closed and removed once nobody has it any more; until then it stays as it was.
+// Its shard may be read all the time. What is written to it while it follows, the replica that
+// leads does: see LeaderLink. A snapshot of another replica is a shard of its own, which takes the
+// place of the one before. That one is closed and removed once nobody has it any more; until then
+// it stays as it was.
 //
 // The program that runs a site owns it. Close it, and then the site. Thread-safe.
 //
@@ -104,7 +99,7 @@ class Replica : private RaftClient {
   void MakeSnapshot() override { carrier_.Take(); }
   bool FetchSnapshot(std::string_view manifest) override TOPICDB_EXCLUDES(mutex_);
   Status InstallSnapshot() override TOPICDB_EXCLUDES(mutex_);
-  Result<std::string> Answer(std::string_view request) override { return carrier_.Answer(request); }
+  Result<std::string> Answer(std::string_view request) override;
 
   // What the worker does next.
   enum class Step { kEnd, kGiveUp, kInstall, kFlush, kApply, kRemove };
@@ -172,6 +167,7 @@ class Replica : private RaftClient {
   Status installed_ TOPICDB_GUARDED_BY(mutex_);
 
   SnapshotCarrier carrier_;
+  const std::shared_ptr<LeaderLink> link_;
   std::thread worker_;
   std::thread beginner_;
 };

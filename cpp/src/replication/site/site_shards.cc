@@ -24,12 +24,12 @@ Result<std::shared_ptr<Shard>> SiteShards::Open(std::uint32_t index) {
 
 void SiteShards::Watch(std::function<void(std::shared_ptr<Shard>)> replace) {
   for (std::uint32_t index = 0; index < environment_->schema.shards; ++index) {
-    if (Replica* const replica = Find(index)) replica->Watch(replace);
+    if (const auto replica = Find(index)) replica->Watch(replace);
   }
 }
 
 Status SiteShards::Close(const std::vector<std::shared_ptr<Shard>>&) {
-  std::vector<std::unique_ptr<Replica>> replicas;
+  std::vector<std::shared_ptr<Replica>> replicas;
   {
     const MutexLock lock(mutex_);
     for (auto& [index, replica] : replicas_) replicas.push_back(std::move(replica));
@@ -44,10 +44,15 @@ Status SiteShards::Close(const std::vector<std::shared_ptr<Shard>>&) {
   return Status::Ok();
 }
 
-Replica* SiteShards::Find(std::uint32_t index) const {
+std::shared_ptr<Replica> SiteShards::Find(std::uint32_t index) const {
   const MutexLock lock(mutex_);
   const auto found = replicas_.find(index);
-  return found == replicas_.end() ? nullptr : found->second.get();
+  return found == replicas_.end() ? nullptr : found->second;
+}
+
+std::map<std::uint32_t, std::shared_ptr<Replica>> SiteShards::All() const {
+  const MutexLock lock(mutex_);
+  return replicas_;
 }
 
 }  // namespace topicdb::replication

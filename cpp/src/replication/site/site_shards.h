@@ -29,8 +29,11 @@ class SiteShards : public ShardSource {
   Status Close(const std::vector<std::shared_ptr<Shard>>& shards) override TOPICDB_EXCLUDES(mutex_);
   bool is_replicated() const override { return true; }
 
-  // Returns the replica of a shard, or null if Open has not opened it. It lives until Close.
-  Replica* Find(std::uint32_t index) const TOPICDB_EXCLUDES(mutex_);
+  // Returns the replica of a shard, or null if Open has not opened it, or Close was called. Only
+  // what tells the state of a replica may be called once Close was.
+  std::shared_ptr<Replica> Find(std::uint32_t index) const TOPICDB_EXCLUDES(mutex_);
+  // Returns all replicas that Find finds, by shard.
+  std::map<std::uint32_t, std::shared_ptr<Replica>> All() const TOPICDB_EXCLUDES(mutex_);
   // Returns what the consensus says of the group of a shard.
   Result<RaftStatus> StatusOf(std::uint32_t index) const { return site_.StatusOf(GroupOf(index)); }
 
@@ -41,7 +44,7 @@ class SiteShards : public ShardSource {
   const std::shared_ptr<const ShardEnvironment> environment_;
   const ReplicaOptions options_;
   mutable Mutex mutex_;
-  std::map<std::uint32_t, std::unique_ptr<Replica>> replicas_ TOPICDB_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, std::shared_ptr<Replica>> replicas_ TOPICDB_GUARDED_BY(mutex_);
 };
 
 }  // namespace topicdb::replication

@@ -64,7 +64,10 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
                std::unique_ptr<ShardSource> source, const OpenOptions& options);
 
   const ShardEnvironment& environment() const { return *environment_; }
-  Durability default_durability() const { return durability_; }
+  // Returns what a commit survives that asks for this, or for nothing.
+  Durability DurabilityOf(std::optional<Durability> asked) const {
+    return shards_.is_replicated() ? Durability::kQuorum : asked.value_or(durability_);
+  }
   bool closed() const { return closing_.load(); }
   const ForkGuard& fork_guard() const { return fork_guard_; }
   SharedMutex& lifecycle() const { return lifecycle_; }

@@ -52,7 +52,6 @@ Status DatabaseUpkeep::Rotate(const std::optional<std::string>& retention_class,
     TOPICDB_ASSIGN_OR_RETURN(index, environment_->rules()->IndexOf(*retention_class));
   }
   TOPICDB_RETURN_IF_ERROR(shards_.CheckMayChange({Filter::Everything()}).WithContext("rotate"));
-  TOPICDB_RETURN_IF_ERROR(shards_.CheckLeadsAll());
   for (const auto& shard : shards_.All()) {
     TOPICDB_RETURN_IF_ERROR(shard->Rotate(index, std::nullopt, resets_clock, layout));
   }

@@ -181,11 +181,6 @@ Status OpenShards::CheckMayWriteAll(const char* call) const {
                   " have to be open for writing here, it was opened with only_shards");
 }
 
-Status OpenShards::CheckLeadsAll() const {
-  for (const auto& shard : All()) TOPICDB_RETURN_IF_ERROR(shard->MayWrite());
-  return Status::Ok();
-}
-
 Status OpenShards::CheckNotReplicated(const char* call) const {
   if (!is_replicated()) return Status::Ok();
   return ReadOnly(std::string(call) + ": " + environment_->database_path +

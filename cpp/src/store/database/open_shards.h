@@ -62,8 +62,6 @@ class OpenShards {
   // Returns kReadOnly or kMissingShard, which name `call`, unless all shards are open for writing
   // here.
   Status CheckMayWriteAll(const char* call) const;
-  // Returns kNotLeader unless this process may write to all open shards.
-  Status CheckLeadsAll() const;
   bool is_replicated() const { return source_->is_replicated(); }
   // Returns kReadOnly, which names `call`, if the shards are replicas.
   Status CheckNotReplicated(const char* call) const;

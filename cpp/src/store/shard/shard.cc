@@ -18,6 +18,30 @@ constexpr std::chrono::seconds kReadOnlyPatience(10);
 constexpr int kReadOnlyAttemptsUnchanged = 5;
 constexpr std::chrono::milliseconds kReadOnlyPause(10);
 
+const Status& StatusOf(const Status& status) { return status; }
+template <typename Value>
+const Status& StatusOf(const Result<Value>& result) {
+  return result.status();
+}
+
+// Does something here if this replica leads, and else at the one that does. Begins anew as long as
+// the leader changes in between.
+template <typename Here, typename AtLeader>
+auto WhereLed(const Shard& shard, ShardLeader* leader, Here here, AtLeader at_leader)
+    -> decltype(here()) {
+  if (leader == nullptr) return here();
+  const auto deadline = ShardLeader::Clock::now() + leader->patience();
+  for (;;) {
+    if (shard.MayWrite().ok()) {
+      auto done = here();
+      if (StatusOf(done).code() != Code::kNotLeader) return done;
+    }
+    auto done = at_leader(leader, deadline);
+    const bool is_over = ShardLeader::Clock::now() >= deadline;
+    if (StatusOf(done).code() != Code::kNotLeader || is_over) return done;
+  }
+}
+
 }  // namespace
 
 Shard::Shard(std::unique_ptr<ShardState> state)
@@ -135,6 +159,10 @@ Status Shard::Lead(std::shared_ptr<rocks::ShardLog> log) {
     }
     deletes_any = !state_->deletes->empty();
   }
+  // A transaction that begins at another replica cannot make it.
+  if (state_->environment->leader != nullptr) {
+    TOPICDB_RETURN_IF_ERROR(generations_.EnsureReserved());
+  }
   if (deletes_any) TOPICDB_RETURN_IF_ERROR(deletes_.FinishInBackground());
   WakeSealing();
   return Status::Ok();
@@ -192,11 +220,58 @@ Status Shard::CheckCurrent(const std::vector<SlabView>& slabs) const {
   return Status::Ok();
 }
 
-void Shard::Commit(ShardCommit* commit) {
-  committer_.Commit(commit);
+Status Shard::PrepareTransaction() {
+  return WhereLed(
+      *this, state_->environment->leader.get(), [] { return Status::Ok(); },
+      [](ShardLeader* leader, auto deadline) { return leader->BeginTransaction(deadline); });
+}
+
+Result<std::optional<KnownAppend>> Shard::FindAppend(std::string_view id) const {
+  using Found = Result<std::optional<KnownAppend>>;
+  return WhereLed(
+      *this, state_->environment->leader.get(), [&] { return Found(FindAppendHere(id)); },
+      [&](ShardLeader* leader, auto deadline) { return leader->FindAppend(id, deadline); });
+}
+
+Status Shard::Rotate(std::optional<RetentionClassId> retention_class, std::optional<WallTime> as_if,
+                     bool resets_clock, std::optional<LayoutKind> layout) {
+  const RotateOptions options{retention_class, as_if, resets_clock, layout};
+  return WhereLed(
+      *this, state_->environment->leader.get(), [&] { return RotateHere(options); },
+      [&](ShardLeader* leader, auto deadline) { return leader->Rotate(options, deadline); });
+}
+
+Status Shard::DropSlab(RetentionClassId retention_class, Generation generation) {
+  return WhereLed(
+      *this, state_->environment->leader.get(),
+      [&] { return DropSlabHere(retention_class, generation); },
+      [&](ShardLeader* leader, auto deadline) {
+        return leader->DropSlab(retention_class, generation, deadline);
+      });
+}
+
+void Shard::CommitHere(std::span<ShardCommit* const> group) {
+  committer_.CommitHere(group);
+  for (ShardCommit* commit : group) FinishDeletesOf(commit);
+}
+
+Result<Serial> Shard::BeginElsewhere() {
+  TOPICDB_RETURN_IF_ERROR(MayWrite());
+  // The other replica counts the window from a little later.
+  const auto window = 2 * state_->environment->commit.conflict_window;
+  return state_->NoteTransactionUntil(std::chrono::steady_clock::now() + window);
+}
+
+void Shard::FinishDeletesOf(ShardCommit* commit) {
   if (!commit->hides || !commit->status.ok()) return;
   commit->status = FinishDeletes();
   commit->deleted += deletes_.TakeRemoved(commit->serial);
+  commit->hides = false;
+}
+
+void Shard::Commit(ShardCommit* commit) {
+  committer_.Commit(commit);
+  FinishDeletesOf(commit);
 }
 
 bool Shard::CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done,

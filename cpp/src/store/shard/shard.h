@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "store/shard/commit/merge_deletes.h"
 #include "store/shard/commit/shard_commit.h"
 #include "store/shard/commit/shard_jobs.h"
+#include "store/shard/commit/shard_leader.h"
 #include "store/shard/commit/transaction_check.h"
 #include "store/shard/generation/generations.h"
 #include "store/shard/generation/last_merger.h"
@@ -100,16 +102,33 @@ class Shard {
   // the deadline `room_until`, returns false and destroys the commit; nobody calls `done` then.
   bool CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done,
                    std::optional<GroupCommit::Clock::time_point> room_until = std::nullopt);
+  // Prepares a transaction that is to begin here while another replica leads: that one remembers
+  // what is committed from now on, and this one has what was committed before. Does nothing if this
+  // process leads, or alone has the shard. Returns what ShardLeader::BeginTransaction returns.
+  Status PrepareTransaction();
   // Returns the view that a transaction reads, which begins now. From now on, the shard remembers
   // what is committed, until EndTransaction and at most for the conflict window. The caller must
   // call EndTransaction once for each call.
   std::shared_ptr<const ShardView> BeginTransaction() { return state_->BeginTransaction(); }
   void EndTransaction() { state_->EndTransaction(); }
-  // Returns what the shard knows of the append with this id, or nothing if it knows none.
-  // REQUIRES (FindAppend): the shard is open for writing
-  std::optional<KnownAppend> FindAppend(std::string_view id) const {
+  // Returns what the shard knows of the append with this id, or nothing if it knows none. If
+  // another replica leads, asks that one. REQUIRES (FindAppend): the shard is open for writing
+  Result<std::optional<KnownAppend>> FindAppend(std::string_view id) const;
+  // Returns what FindAppend does. Of a shard that another replica leads, it finds nothing.
+  std::optional<KnownAppend> FindAppendHere(std::string_view id) const {
     return committer_.FindAppend(id);
   }
+
+  // The next three are for the calls of other replicas, which this one serves while it leads. They
+  // and RotateHere and DropSlabHere return kNotLeader if it does not.
+
+  // Applies commits in their order, as one group, finishes their deletes, and sets the outcome of
+  // each. Does not wait for other commits.
+  void CommitHere(std::span<ShardCommit* const> group);
+  // Remembers what is committed from now on, as for a transaction of this process. Returns the last
+  // commit before.
+  Result<Serial> BeginElsewhere();
+
   // Waits for the group that is being committed. When this returns, view() has that group.
   void AwaitCommit() const TOPICDB_EXCLUDES(state_->mutex) { const MutexLock lock(state_->mutex); }
   // Returns by how much the last timestamp that was assigned was ahead of the clock then.
@@ -126,16 +145,19 @@ class Shard {
   Status RemoveUnplaced() { return jobs_.RemoveUnplaced(); }
 
   // These work as the methods of Generations do.
-  Status EnsureReservedSlab() { return generations_.EnsureReserved(); }
+  // A shard that has replicas has the slab of reserved topics once somebody has led it.
+  Status EnsureReservedSlab() {
+    return IsFollowing() ? Status::Ok() : generations_.EnsureReserved();
+  }
   Status Adopt(std::shared_ptr<const RetentionRules> rules) {
     return generations_.Adopt(std::move(rules));
   }
-  Status Rotate(std::optional<RetentionClassId> retention_class, std::optional<WallTime> as_if,
-                bool resets_clock = false, std::optional<LayoutKind> layout = std::nullopt) {
-    return generations_.Rotate(retention_class, as_if, resets_clock, layout);
+  Status RotateHere(const RotateOptions& options) {
+    return generations_.Rotate(options.retention_class, options.as_if, options.resets_clock,
+                               options.layout);
   }
   // These work as the methods of SlabDropper do.
-  Status DropSlab(RetentionClassId retention_class, Generation generation) {
+  Status DropSlabHere(RetentionClassId retention_class, Generation generation) {
     return dropper_.Drop(retention_class, generation);
   }
   Status FinishDrops() { return dropper_.Finish(); }
@@ -146,6 +168,11 @@ class Shard {
   Result<std::uint64_t> MergeLast(const KeepLastMerge& merge, const InterruptCheck& interrupted) {
     return merger_.Run(merge, interrupted);
   }
+
+  // These do as RotateHere and DropSlabHere do, here or at the replica that leads.
+  Status Rotate(std::optional<RetentionClassId> retention_class, std::optional<WallTime> as_if,
+                bool resets_clock = false, std::optional<LayoutKind> layout = std::nullopt);
+  Status DropSlab(RetentionClassId retention_class, Generation generation);
 
   // Seals every fresh block.
   Status SealAll() { return sealing_.SealAll(); }
@@ -181,6 +208,9 @@ class Shard {
  private:
   explicit Shard(std::unique_ptr<ShardState> state);
 
+  // Returns whether another replica may lead.
+  bool IsFollowing() const { return state_->environment->leader != nullptr && !MayWrite().ok(); }
+
   // Publishes the loaded slabs, and makes the shard one that can be written unless its environment
   // is read-only.
   Status Begin(LoadedShard loaded) TOPICDB_EXCLUDES(state_->mutex);
@@ -191,6 +221,8 @@ class Shard {
   // Drops the families that no record names, and the records of slabs that are marked as dropping.
   // The families without a record were made ahead, or a crash came before their record.
   Status DropLeftovers(WriterRecords* records) TOPICDB_REQUIRES(state_->mutex);
+  // Finishes the deletes of a commit that was written here.
+  void FinishDeletesOf(ShardCommit* commit);
   // Has the sealer seal what is left to do in slabs that were read-only when somebody last wrote.
   void WakeSealing();
   // Returns kCorruption unless each class has exactly one current generation. Classes that may not

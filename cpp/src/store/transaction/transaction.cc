@@ -207,7 +207,7 @@ Result<Receipt> TransactionImpl::Commit() {
   ops_.deletes = own_.deletes();
   const std::vector<MessageView> messages = PrepareMessages(own_, &ops_);
   ShardCommit commit;
-  commit.durability = options_.durability.value_or(database_->default_durability());
+  commit.durability = database_->DurabilityOf(options_.durability);
   commit.bytes = own_.bytes();
   commit.messages = messages;
   commit.transaction = &ops_;
@@ -240,7 +240,7 @@ Result<bool> TransactionImpl::CommitAsync(
   pending->done = std::move(done);
   if (!pending->messages.empty()) TOPICDB_RETURN_IF_ERROR(database_->upkeep().CheckQuota());
   auto commit = std::make_unique<ShardCommit>();
-  commit->durability = options_.durability.value_or(database_->default_durability());
+  commit->durability = database_->DurabilityOf(options_.durability);
   commit->bytes = pending->own.bytes();
   commit->messages = pending->messages;
   commit->transaction = &pending->ops;

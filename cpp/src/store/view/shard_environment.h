@@ -22,6 +22,8 @@
 
 namespace topicdb {
 
+class ShardLeader;
+
 // A RocksDB that a shard has opened for writing, before anything of it is loaded.
 struct OpenedShard {
   rocksdb::DB* db;
@@ -53,6 +55,8 @@ struct ShardEnvironment {
   std::shared_ptr<CommitSignal> commits = std::make_shared<CommitSignal>();  // thread-safe
   std::shared_ptr<ReaderCache> readers = std::make_shared<ReaderCache>();    // thread-safe
   OpenShardLog open_log;  // empty: the log is that of RocksDB
+  // Of a shard with replicas: the one that leads. Null: only this process writes the shard.
+  std::shared_ptr<ShardLeader> leader;  // thread-safe
 
   std::shared_ptr<const RetentionRules> rules() const { return retention->current(); }
 

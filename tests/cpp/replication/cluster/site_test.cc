@@ -1,100 +1,21 @@
 // Tests of sites in one process. tests/cluster has those of processes, which are killed.
-#include "replication/cluster/site.h"
+#include "topicdb/database/site.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "subscribe/subscribing.h"
-#include "test_directory.h"
+#include "replication/cluster/cluster_state.h"
+#include "replication/cluster/sites.h"
+#include "replication/site/site_shards.h"
 
 namespace topicdb::replication {
 namespace {
-
-using std::chrono::milliseconds;
-
-constexpr milliseconds kLong(60'000);
-
-// Sites of one cluster, with a directory each.
-class SiteTest : public testing::Test {
- protected:
-  struct Here {
-    std::unique_ptr<Site> site;
-    std::unique_ptr<Database> database;
-  };
-
-  ~SiteTest() override {
-    for (auto& [name, here] : here_) here.database.reset();  // the others still hear each other
-  }
-  SiteOptions OptionsOf(const std::string& name) const {
-    SiteOptions options;
-    options.path = directory_ / name;
-    options.name = name;
-    options.sites = sites_;
-    options.listen = "127.0.0.1:0";
-    options.election_timeout = milliseconds(300);
-    return options;
-  }
-  // Starts a site, and has all that run find each other.
-  void Start(const std::string& name) {
-    auto started = Site::Start(OptionsOf(name));
-    ASSERT_TRUE(started.ok()) << started.status().message();
-    here_[name].site = std::move(*started);
-    for (const auto& [from, one] : here_) {
-      for (const auto& [to, other] : here_) {
-        if (from == to || one.site == nullptr || other.site == nullptr) continue;
-        const std::string address = "127.0.0.1:" + std::to_string(other.site->port());
-        EXPECT_TRUE(one.site->SetAddress(to, address).ok());
-      }
-    }
-  }
-  // Opens the database at these sites at the same time.
-  void OpenAt(const std::vector<std::string>& names) {
-    std::vector<std::thread> threads;
-    for (const std::string& name : names) {
-      threads.emplace_back([this, &here = here_[name]] {
-        auto opened = here.site->OpenDatabase(open_, kLong);
-        EXPECT_TRUE(opened.ok()) << opened.status().message();
-        if (opened.ok()) here.database = std::move(*opened);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-  void StartAll() {
-    for (const auto& [name, address] : sites_) Start(name);
-    OpenAt({"a", "b", "c"});
-  }
-  Database& At(const std::string& name) { return *here_.at(name).database; }
-  // Appends at whichever site takes it.
-  Receipt Append(const std::string& value) {
-    for (;;) {
-      for (auto& [name, here] : here_) {
-        if (here.database == nullptr) continue;
-        const std::vector<MessageView> messages{{"t", 1, value}};
-        const auto receipt = here.database->Append(messages);
-        if (receipt.ok()) return *receipt;
-        EXPECT_TRUE(receipt.status().code() == Code::kNotLeader) << receipt.status().message();
-      }
-      std::this_thread::yield();
-    }
-  }
-  std::vector<std::string> ReadAt(const std::string& name, const Receipt& receipt) {
-    const std::map<std::uint32_t, Serial> seen(receipt.serials.begin(), receipt.serials.end());
-    EXPECT_TRUE(At(name).AwaitCommits(seen, kLong).ok());
-    return TakeAll(At(name), "#");
-  }
-
-  const TestDirectory directory_;
-  std::map<std::string, std::string> sites_{{"a", ""}, {"b", ""}, {"c", ""}};
-  OpenOptions open_;
-  std::map<std::string, Here> here_;
-};
 
 TEST_F(SiteTest, SitesFoundOneDatabase) {
   StartAll();
@@ -148,6 +69,55 @@ TEST_F(SiteTest, ClientsFindASite) {
     const auto database = site->OpenDatabase(open_, kLong).value();
     EXPECT_EQ(site->state().FindReplica(1)->clients, url);
   }
+}
+
+TEST_F(SiteTest, AllSitesSayWhereClientsFindThem) {
+  announces_ = true;
+  StartAll();
+  for (const char* name : {"a", "b", "c"}) {
+    const Receipt receipt = AppendAt(name, name);  // so that all have come to what came before
+    for (const auto& [other, here] : here_) EXPECT_FALSE(ReadAt(other, receipt).empty());
+  }
+  for (const auto& [name, here] : here_) {
+    for (const ClusterSite& site : here.site->Sites()) {
+      while (here.site->state().FindReplica(site.replica)->clients != "grpc://" + site.name) {
+        std::this_thread::yield();
+      }
+    }
+  }
+}
+
+TEST_F(SiteTest, ASiteTellsOfItsReplicas) {
+  open_.schema.shards = 3;
+  StartAll();
+  const Receipt receipt = AppendAt("a", "1");
+  for (const auto& [name, here] : here_) {
+    ReadAt(name, receipt);
+    const std::vector<ReplicaReport> reports = here.site->Replicas();
+    ASSERT_EQ(reports.size(), 3U);
+    for (std::uint32_t shard = 0; shard < 3; ++shard) {
+      const ReplicaReport& report = reports[shard];
+      EXPECT_EQ(report.shard, shard);
+      EXPECT_TRUE(report.failure.ok());
+      EXPECT_LE(report.applied, report.committed);
+      EXPECT_LE(report.committed, report.last);
+    }
+  }
+  here_.at("a").database.reset();
+  EXPECT_TRUE(here_.at("a").site->Replicas().empty());
+}
+
+TEST_F(SiteTest, ADirectoryWithAnotherDatabaseIsRefused) {
+  StartAll();
+  Append("1");
+  here_.at("c").database.reset();
+  here_.at("c").site.reset();
+  EXPECT_TRUE(Database::Open(directory_ / "other", {}).ok());
+  std::filesystem::copy_file(directory_ / "other/TOPICDB", directory_ / "c/TOPICDB",
+                             std::filesystem::copy_options::overwrite_existing);
+  Start("c");
+  const Status opened = here_.at("c").site->OpenDatabase(open_, kLong).status();
+  EXPECT_EQ(opened.code(), Code::kInvalidArgument) << opened.message();
 }
 
 TEST_F(SiteTest, WithoutAMajorityNothingIsFounded) {

@@ -35,6 +35,7 @@ class SiteShardsTest : public testing::Test {
       ReplicaOptions options;
       options.group = kGroup;
       options.voters = voters_;
+      options.commit_patience = patience_;
       auto made = std::make_unique<SiteShards>(site_.get(), std::move(environment), options);
       shards_ = made.get();
       return made;
@@ -45,6 +46,7 @@ class SiteShardsTest : public testing::Test {
   void OpenWithoutMajority() {
     EXPECT_TRUE(database_->Close().ok());
     voters_ = {kReplica, kReplica + 1};
+    patience_ = std::chrono::milliseconds(100);
     site_.reset();
     std::filesystem::remove_all(path_ + "/shards");
     std::filesystem::create_directory(path_ + "/shards");
@@ -76,6 +78,7 @@ class SiteShardsTest : public testing::Test {
   const TestDirectory directory_;
   const std::string path_ = directory_ / "db";
   std::vector<std::uint64_t> voters_{kReplica};
+  std::chrono::milliseconds patience_{10'000};
   std::unique_ptr<RaftSite> site_;
   SiteShards* shards_ = nullptr;
   std::unique_ptr<Database> database_;

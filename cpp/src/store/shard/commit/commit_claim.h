@@ -13,10 +13,10 @@ namespace topicdb {
 class CommitClaim {
  public:
   // Take and NoteStored are for the committer. Take claims the commit, and returns false if it was
-  // withdrawn. NoteStored says that readers see the commit.
+  // withdrawn. It may be repeated. NoteStored says that readers see the commit.
   bool Take() {
-    Phase waiting = Phase::kWaiting;
-    return phase_.compare_exchange_strong(waiting, Phase::kTaken);
+    Phase found = Phase::kWaiting;
+    return phase_.compare_exchange_strong(found, Phase::kTaken) || found == Phase::kTaken;
   }
   void NoteStored() { phase_.store(Phase::kStored); }
 

@@ -77,6 +77,44 @@ std::unique_ptr<CommitBuilder> Committer::NewBuilder(const ExpectedWrites& expec
 }
 
 void Committer::CommitGroup(std::span<ShardCommit* const> group) {
+  ShardLeader* const leader = shard_.environment->leader.get();
+  if (leader == nullptr) {
+    CommitHere(group);
+  } else {
+    CommitAtLeader(group, leader);
+  }
+}
+
+void Committer::CommitAtLeader(std::span<ShardCommit* const> group, ShardLeader* leader) {
+  const auto deadline = ShardLeader::Clock::now() + leader->patience();
+  std::vector<ShardCommit*> waiting(group.begin(), group.end());
+  std::vector<ShardCommit*>
+      doubtful;  // an append with an id is stored once, however often it comes
+  const auto keep_undone = [&] {
+    std::erase_if(waiting, [&](ShardCommit* commit) {
+      if (commit->status.code() == Code::kUnknownOutcome && commit->id != nullptr) {
+        doubtful.push_back(commit);
+        return false;
+      }
+      return commit->status.code() != Code::kNotLeader;
+    });
+  };
+  for (;;) {
+    if (shard_.log()->MayWrite().ok()) {
+      CommitHere(waiting);
+      keep_undone();
+    }
+    if (!waiting.empty()) {
+      leader->Commit(waiting, deadline);
+      keep_undone();
+    }
+    if (waiting.empty() || ShardLeader::Clock::now() >= deadline) break;
+  }
+  // What was stored at the first attempt, whose answer was lost, is no repetition for the caller.
+  for (ShardCommit* commit : doubtful) commit->repeated = false;
+}
+
+void Committer::CommitHere(std::span<ShardCommit* const> group) {
   std::vector<ShardCommit*> over;
   try {
     over.reserve(group.size());

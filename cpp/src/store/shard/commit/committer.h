@@ -16,6 +16,7 @@
 #include "store/shard/commit/merge_deletes.h"
 #include "store/shard/commit/shard_commit.h"
 #include "store/shard/commit/shard_jobs.h"
+#include "store/shard/commit/shard_leader.h"
 #include "store/shard/commit/transaction_check.h"
 #include "store/shard/state/disk_usage.h"
 #include "store/shard/upkeep/shard_sealing.h"
@@ -54,6 +55,9 @@ class Committer {
   bool CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done,
                    std::optional<GroupCommit::Clock::time_point> room_until = std::nullopt)
       TOPICDB_EXCLUDES(shard_.mutex);
+  // Applies commits that came from other replicas, as a group of their own. They pass nobody who
+  // waits for another replica, so that two replicas never wait for each other.
+  void CommitHere(std::span<ShardCommit* const> group) TOPICDB_EXCLUDES(shard_.mutex);
   // Finishes what was submitted. No call may be under way or follow. May be repeated.
   void Close() { queue_.Close(); }
 
@@ -64,10 +68,14 @@ class Committer {
   std::chrono::microseconds clock_ahead() const { return clock_ahead_; }
 
  private:
-  // Commits a group of commits in their order, and sets the outcome of each. The queue calls it. It
-  // throws nothing: the queue would wait for ever for a caller that has left it.
+  // Commits a group of commits in their order, here or at the replica that leads, and sets the
+  // outcome of each. The queue calls it. It throws nothing: the queue would wait for ever for a
+  // caller that has left it.
   void CommitGroup(std::span<ShardCommit* const> group) TOPICDB_EXCLUDES(shard_.mutex);
-  // Does the work of CommitGroup. Adds the commits whose outcome is set to `over`. Throws
+  // Commits as CommitGroup does if other replicas may lead.
+  void CommitAtLeader(std::span<ShardCommit* const> group, ShardLeader* leader)
+      TOPICDB_EXCLUDES(shard_.mutex);
+  // Does the work of CommitHere. Adds the commits whose outcome is set to `over`. Throws
   // std::bad_alloc if memory is short.
   void CommitEach(std::span<ShardCommit* const> group, std::vector<ShardCommit*>* over)
       TOPICDB_EXCLUDES(shard_.mutex);

@@ -12,9 +12,9 @@
 
 namespace topicdb {
 
-// Remembers what is committed while transactions are open, and checks the generation, the conflicts
-// and the preconditions of transactions. A Shard owns it. Only the holder of the shard's commit
-// mutex may call it.
+// Remembers what is committed while transactions are open, here or at another replica, and checks
+// the generation, the conflicts and the preconditions of transactions. A Shard owns it. Only the
+// holder of the shard's commit mutex may call it.
 class TransactionCheck {
  public:
   explicit TransactionCheck(const ShardState& shard)

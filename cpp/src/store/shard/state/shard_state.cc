@@ -48,6 +48,12 @@ void ShardState::EndTransaction() {
   --open_transactions_;
 }
 
+Serial ShardState::NoteTransactionUntil(std::chrono::steady_clock::time_point until) {
+  const MutexLock lock(view_mutex_);
+  elsewhere_until_ = std::max(elsewhere_until_, until);
+  return view_->serial();
+}
+
 bool ShardState::Publish(SlabViews new_slabs, DeleteRecords new_deletes) {
   if (new_slabs != slabs) TakeSlabs(std::move(new_slabs));  // else it is one of many commits
   deletes = std::move(new_deletes);
@@ -59,7 +65,12 @@ bool ShardState::Publish(SlabViews new_slabs, DeleteRecords new_deletes) {
   {
     const MutexLock lock(view_mutex_);
     view_.swap(published);
-    has_transactions = open_transactions_ > 0;
+    if (elsewhere_until_ != std::chrono::steady_clock::time_point() &&
+        std::chrono::steady_clock::now() >= elsewhere_until_) {
+      elsewhere_until_ = {};
+    }
+    has_transactions =
+        open_transactions_ > 0 || elsewhere_until_ != std::chrono::steady_clock::time_point();
   }
   environment->commits->Notify();
   environment->readers->Expire();

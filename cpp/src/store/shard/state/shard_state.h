@@ -50,6 +50,10 @@ class ShardState {
   // Returns view(), and counts an open transaction, which EndTransaction ends.
   std::shared_ptr<const ShardView> BeginTransaction() TOPICDB_EXCLUDES(view_mutex_);
   void EndTransaction() TOPICDB_EXCLUDES(view_mutex_);
+  // Counts a transaction as open until this moment, as well, which begins at another replica.
+  // Returns the last commit that readers see.
+  Serial NoteTransactionUntil(std::chrono::steady_clock::time_point until)
+      TOPICDB_EXCLUDES(view_mutex_);
   // Makes what is committed, with these slabs and unfinished deletes, the view of new readers, and
   // wakes those that wait for commits. Returns whether a transaction is open that reads an earlier
   // view.
@@ -172,6 +176,8 @@ class ShardState {
   mutable Mutex view_mutex_;
   std::shared_ptr<const ShardView> view_ TOPICDB_GUARDED_BY(view_mutex_);
   std::uint64_t open_transactions_ TOPICDB_GUARDED_BY(view_mutex_) = 0;
+  // Until when one that has begun at another replica may be open; the epoch: there is none.
+  std::chrono::steady_clock::time_point elsewhere_until_ TOPICDB_GUARDED_BY(view_mutex_);
 
   // What log()->bytes() was at the last call of FlushFamilies. 0 for a new log.
   std::atomic<std::uint64_t> flushed_bytes_{0};

@@ -1,22 +1,29 @@
 // A site: this process's part in a database that outlives its machine.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "replication/cluster/cluster_group.h"
-#include "replication/cluster/cluster_state.h"
-#include "replication/cluster/site_identity.h"
-#include "replication/site/raft_site.h"
-#include "replication/site/site_shards.h"
 #include "topicdb/database.h"
 #include "topicdb/options.h"
 #include "topicdb/status.h"
+#include "topicdb/types/replicas.h"
 
-namespace topicdb::replication {
+namespace topicdb {
+
+class ForkGuard;
+namespace replication {
+class ClusterGroup;
+class RaftSite;
+class SiteShards;
+struct ClusterState;
+struct SiteIdentity;
+}  // namespace replication
 
 struct SiteOptions {
   std::string path;  // of the database; the directory is made if it is not there
@@ -31,7 +38,11 @@ struct SiteOptions {
   std::string certificate;
   std::string key;
   std::chrono::milliseconds election_timeout{500};
-  ReplicaOptions replicas;  // without the group and the voters
+  // How long a write waits for a leader, and for a majority. Then its outcome is unknown.
+  std::chrono::milliseconds commit_patience{10'000};
+  // After this many bytes of entries a shard moves what it has in memory to files, and the log may
+  // be cut.
+  std::uint64_t flush_bytes = std::uint64_t{64} << 20;
 };
 
 // Takes part in the cluster of a database, and opens the database here. Each site has a replica of
@@ -49,17 +60,20 @@ class Site {
   // cannot be, and if the directory is that of another site or of a local database; kCorruption if
   // the log has lost something; kLocked, kSchema and kStorage.
   static Result<std::unique_ptr<Site>> Start(SiteOptions options);
+  ~Site();
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
-  const SiteIdentity& identity() const { return identity_; }
+  // Returns whether this is a forked child, which must neither use nor destroy the site: it has
+  // none of its threads.
+  bool Forked() const;
+  // Returns the id of this site in the groups of the consensus.
+  std::uint64_t replica() const;
   // Returns the port at which other sites find this one.
-  std::uint16_t port() const { return raft_->port(); }
+  std::uint16_t port() const;
   // Says that another site has this address now. Returns kInvalidArgument for an unknown site or an
   // address without a port.
   Status SetAddress(const std::string& name, const std::string& address);
-  // Returns what the sites agree on, as far as it has come here.
-  ClusterState state() const { return group_->state(); }
 
   // Opens the database. The first sites that come together make it, with the schema of
   // options.schema. Waits for a majority of the sites for at most `patience`. Returns kNotLeader or
@@ -69,11 +83,22 @@ class Site {
   // calls return kClosed.
   Result<std::unique_ptr<Database>> OpenDatabase(const OpenOptions& options,
                                                  std::chrono::milliseconds patience);
-  // Returns the replicas of the database, for their state, as long as that is open.
-  const SiteShards* shards() const { return shards_; }
+
+  // These return what the sites agree on, as far as it has come here: the random id of the cluster,
+  // which is all zeros until a majority has met, and the sites, by name.
+  std::array<std::uint8_t, 16> cluster_id() const;
+  std::vector<ClusterSite> Sites() const;
+  // Returns what is known of the replicas of the database, by shard. Once that is closed, and
+  // before it is opened, there are none.
+  std::vector<ReplicaReport> Replicas() const;
+
+  // These are for tests. There are no shards before the database is opened.
+  const replication::SiteIdentity& identity() const { return *identity_; }
+  replication::ClusterState state() const;
+  const replication::SiteShards* shards() const { return shards_.get(); }
 
  private:
-  explicit Site(SiteOptions options) : options_(std::move(options)) {}
+  explicit Site(SiteOptions options);
 
   // Waits until the cluster is founded, and founds it if that is not done.
   Status Found(const SchemaRequest& schema, std::chrono::steady_clock::time_point deadline);
@@ -81,10 +106,11 @@ class Site {
   Status Announce(std::chrono::steady_clock::time_point deadline);
 
   const SiteOptions options_;
-  SiteIdentity identity_;
-  std::unique_ptr<RaftSite> raft_;
-  std::unique_ptr<ClusterGroup> group_;  // behind raft_, so that it goes first
-  SiteShards* shards_ = nullptr;         // of the database that was opened
+  const std::unique_ptr<const ForkGuard> fork_guard_;
+  std::unique_ptr<replication::SiteIdentity> identity_;
+  std::unique_ptr<replication::RaftSite> raft_;
+  std::unique_ptr<replication::ClusterGroup> group_;  // behind raft_, so that it goes first
+  std::shared_ptr<replication::SiteShards> shards_;   // of the database that was opened
 };
 
-}  // namespace topicdb::replication
+}  // namespace topicdb

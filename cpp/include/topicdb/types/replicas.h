@@ -1,0 +1,42 @@
+// The sites of a cluster, and their replicas.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "topicdb/status.h"
+
+namespace topicdb {
+
+// A site of a cluster. A value.
+struct ClusterSite {
+  std::string name;
+  std::uint64_t replica = 0;  // its id in all groups of the consensus
+  std::string peers;          // where other sites find it, host:port
+  std::string clients;        // where clients find it, as a URL; empty while it serves none
+  bool operator==(const ClusterSite&) const = default;
+};
+
+enum class ReplicaState : std::uint8_t {
+  kFollowing,
+  kTakingOver,  // it has begun to lead, and makes the shard ready to be written
+  kLeading,
+  kGivingUp,  // it leads no more, and waits for writes that are under way
+  kFailed,    // it applies no more
+};
+
+// What a site knows of its replica of a shard. A value.
+struct ReplicaReport {
+  std::uint32_t shard = 0;
+  ReplicaState state = ReplicaState::kFollowing;
+  std::uint64_t leader = 0;  // the replica that leads; 0: none is known
+  std::uint64_t term = 0;
+  // Entries of the log.
+  std::uint64_t committed = 0;
+  std::uint64_t applied = 0;
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  Status failure;  // why the replica takes part no more, or Ok
+};
+
+}  // namespace topicdb

@@ -1,0 +1,103 @@
+// Three sites in one process, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "subscribe/subscribing.h"
+#include "test_directory.h"
+#include "topicdb/database.h"
+#include "topicdb/database/site.h"
+
+namespace topicdb::replication {
+
+using std::chrono::milliseconds;
+
+inline constexpr milliseconds kLong(60'000);
+
+// Sites of one cluster, with a directory each.
+class SiteTest : public testing::Test {
+ protected:
+  struct Here {
+    std::unique_ptr<Site> site;
+    std::unique_ptr<Database> database;
+  };
+
+  ~SiteTest() override {
+    for (auto& [name, here] : here_) here.database.reset();  // the others still hear each other
+  }
+  SiteOptions OptionsOf(const std::string& name) const {
+    SiteOptions options;
+    options.path = directory_ / name;
+    options.name = name;
+    options.sites = sites_;
+    options.listen = "127.0.0.1:0";
+    options.election_timeout = milliseconds(300);
+    options.commit_patience = patience_;
+    if (announces_) options.clients = "grpc://" + name;
+    return options;
+  }
+  // Starts a site, and has all that run find each other.
+  void Start(const std::string& name) {
+    auto started = Site::Start(OptionsOf(name));
+    ASSERT_TRUE(started.ok()) << started.status().message();
+    here_[name].site = std::move(*started);
+    for (const auto& [from, one] : here_) {
+      for (const auto& [to, other] : here_) {
+        if (from == to || one.site == nullptr || other.site == nullptr) continue;
+        const std::string address = "127.0.0.1:" + std::to_string(other.site->port());
+        EXPECT_TRUE(one.site->SetAddress(to, address).ok());
+      }
+    }
+  }
+  // Opens the database at these sites at the same time.
+  void OpenAt(const std::vector<std::string>& names) {
+    std::vector<std::thread> threads;
+    for (const std::string& name : names) {
+      threads.emplace_back([this, &here = here_[name]] {
+        auto opened = here.site->OpenDatabase(open_, kLong);
+        EXPECT_TRUE(opened.ok()) << opened.status().message();
+        if (opened.ok()) here.database = std::move(*opened);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  void StartAll() {
+    for (const auto& [name, address] : sites_) Start(name);
+    OpenAt({"a", "b", "c"});
+  }
+  Database& At(const std::string& name) { return *here_.at(name).database; }
+  // Appends at one site, or at any.
+  Receipt AppendAt(const std::string& name, const std::string& value) {
+    const std::vector<MessageView> messages{{"t", 1, value}};
+    const auto receipt = At(name).Append(messages);
+    EXPECT_TRUE(receipt.ok()) << receipt.status().message();
+    return receipt.ok() ? *receipt : Receipt();
+  }
+  Receipt Append(const std::string& value) {
+    const auto open = std::find_if(here_.begin(), here_.end(),
+                                   [](const auto& one) { return one.second.database != nullptr; });
+    return AppendAt(open->first, value);
+  }
+  std::vector<std::string> ReadAt(const std::string& name, const Receipt& receipt) {
+    const std::map<std::uint32_t, Serial> seen(receipt.serials.begin(), receipt.serials.end());
+    EXPECT_TRUE(At(name).AwaitCommits(seen, kLong).ok());
+    return TakeAll(At(name), "#");
+  }
+
+  const TestDirectory directory_;
+  std::map<std::string, std::string> sites_{{"a", ""}, {"b", ""}, {"c", ""}};
+  OpenOptions open_;
+  milliseconds patience_{20'000};  // of writes
+  bool announces_ = false;         // whether clients find the sites
+  std::map<std::string, Here> here_;
+};
+
+}  // namespace topicdb::replication
