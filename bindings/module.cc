@@ -44,6 +44,11 @@ PYBIND11_MODULE(_core_of_main, module, pybind11::multiple_interpreters::not_supp
   python::RegisterUpload(module);
   python::RegisterJob(module);
   python::RegisterQueue(module);
+  // Why there are no sites; empty if there are.
+  module.attr("REPLICATION_LACKS") = TOPICDB_REPLICATION_LACKS;
+#if TOPICDB_HAS_REPLICATION
+  python::RegisterSite(module);
+#endif
 }
 
 // Python calls this, in whichever interpreter imports the module: what pybind11 does first would

@@ -50,6 +50,8 @@ void RegisterMaintenance(pybind11::class_<Database>& type);
 void RegisterCopies(pybind11::module_& module);
 void RegisterVerify(pybind11::module_& module);
 void RegisterUpload(pybind11::module_& module);
+// Only where the module has replication.
+void RegisterSite(pybind11::module_& module);
 
 // Throws TopicError if `text` is not a topic filter.
 Filter ParseFilter(const pybind11::str& text);

@@ -72,15 +72,18 @@ function(topicdb_define_raft)
 endfunction()
 
 set(TOPICDB_RAFT_FOUND FALSE)
+set(TOPICDB_RAFT_LACKS "it was built with TOPICDB_REPLICATION=OFF") # what there would have to be
 if(NOT TOPICDB_REPLICATION)
   message(STATUS "Without replication: TOPICDB_REPLICATION is ${TOPICDB_REPLICATION}")
 else()
   topicdb_find_raft(missing)
   if(NOT missing)
     set(TOPICDB_RAFT_FOUND TRUE)
+    set(TOPICDB_RAFT_LACKS "")
     message(STATUS "Replication: ${TOPICDB_CARGO}, compiled in ${TOPICDB_CARGO_TARGET_DIR}")
     topicdb_define_raft()
   elseif(TOPICDB_REPLICATION STREQUAL "AUTO")
+    set(TOPICDB_RAFT_LACKS "when it was built, ${missing}")
     message(STATUS "Without replication: ${missing}")
   else()
     message(FATAL_ERROR "TOPICDB_REPLICATION is ${TOPICDB_REPLICATION}, but raft/ cannot be compiled: ${missing}. "

@@ -13,7 +13,7 @@ kind=wheel
 if [ "$1" = --editable ]; then kind=editable; shift; fi
 group=$1 extras=${2:-}
 venv=.venv
-inputs=(CMakeLists.txt cmake cpp/CMakeLists.txt cpp/include cpp/src bindings bindings_java spark python pyproject.toml README.md LICENSE licenses)
+inputs=(CMakeLists.txt cmake cpp/CMakeLists.txt cpp/include cpp/src bindings bindings_java raft spark python pyproject.toml README.md LICENSE licenses)
 [ "$kind" = wheel ] || inputs=(pyproject.toml) # an editable package builds the rest on import
 editable=(-Cbuild-dir=build/editable -Ceditable.rebuild=true -Ceditable.verbose=false)
 

@@ -26,6 +26,9 @@ struct Classes {
   PyObject* quota = nullptr;
   PyObject* exists = nullptr;
   PyObject* missing_shard = nullptr;
+  PyObject* no_quorum = nullptr;
+  PyObject* unknown_outcome = nullptr;
+  PyObject* stale = nullptr;
 };
 
 Classes classes;
@@ -80,8 +83,11 @@ PyObject* ClassOf(Code code) {
     case Code::kInterrupted:
       return PyExc_KeyboardInterrupt;
     case Code::kNotLeader:
+      return classes.no_quorum;
     case Code::kUnknownOutcome:
-    case Code::kStale:  // Python has no replicated shard yet
+      return classes.unknown_outcome;
+    case Code::kStale:
+      return classes.stale;
     case Code::kOk:
       break;
   }
@@ -124,6 +130,18 @@ void RegisterErrors(py::module_& module) {
       Define(module, "MissingShardError",
              "The database was opened without a shard that this needs; nothing was changed.",
              both(PyExc_OSError));
+  PyObject* unavailable =
+      Define(module, "UnavailableError", "A server, or a majority of the sites, is not there.",
+             both(PyExc_ConnectionError));
+  classes.no_quorum = Define(
+      module, "NoQuorumError",
+      "No site has come to lead in time: a majority must be up. Nothing was done.", unavailable);
+  classes.unknown_outcome = Define(
+      module, "UnknownOutcomeError",
+      "The site that leads was lost: what was asked may be done, now or later.", unavailable);
+  classes.stale =
+      Define(module, "StaleError", "This site has not come to what a read asks for in time.",
+             py::make_tuple(py::handle(unavailable), py::handle(PyExc_TimeoutError)));
   classes.conflict = Define(
       module, "ConflictError",
       "A transaction lost against another commit; nothing was applied, a retry may succeed.\n\n"

@@ -22,6 +22,7 @@ from topicdb._core import (
     Iterator,
     LockedError,
     MissingShardError,
+    NoQuorumError,
     NotFoundError,
     PreconditionError,
     QueueBudget,
@@ -30,9 +31,12 @@ from topicdb._core import (
     ScanIterator,
     SchemaError,
     Slab,
+    StaleError,
     StorageError,
     Stream,
     TopicError,
+    UnavailableError,
+    UnknownOutcomeError,
 )
 from topicdb.cursor.scan import Scan
 from topicdb.cursor.stream_watch import StreamWatch
@@ -44,7 +48,7 @@ from topicdb.database.opening import open
 from topicdb.database.repairing import Repair, repair
 from topicdb.database.snapshots import Snapshot, restore
 from topicdb.database.verifying import Problem, Verification, verify
-from topicdb.errors import AccessError, CommitTimeoutError, UnavailableError
+from topicdb.errors import AccessError, CommitTimeoutError
 from topicdb.follow.consumer import Consumer
 from topicdb.follow.group import Group
 from topicdb.follow.losses import Loss, LossError
@@ -75,6 +79,7 @@ from topicdb.types import (
 )
 
 if TYPE_CHECKING:
+    from topicdb.cluster.site import Site
     from topicdb.forward.forwarder import Forwarder
     from topicdb.publisher.publisher import Publisher
     from topicdb.replay.errors import ReplayError
@@ -89,6 +94,7 @@ _LATER = {
     "Forwarder": "topicdb.forward.forwarder",
     "Publisher": "topicdb.publisher.publisher",
     "ReplayError": "topicdb.replay.errors",
+    "Site": "topicdb.cluster",
 }
 _MODULES = ("duckdb", "polars")  # of this package: topicdb.polars.scan
 
@@ -123,6 +129,7 @@ __all__ = [
     "Message",
     "MessageGroup",
     "MissingShardError",
+    "NoQuorumError",
     "NotFoundError",
     "Packet",
     "Page",
@@ -148,9 +155,11 @@ __all__ = [
     "ScanPage",
     "SchemaError",
     "Session",
+    "Site",
     "Slab",
     "Slice",
     "Snapshot",
+    "StaleError",
     "StorageError",
     "Stream",
     "StreamWatch",
@@ -159,6 +168,7 @@ __all__ = [
     "TopicError",
     "Transaction",
     "UnavailableError",
+    "UnknownOutcomeError",
     "Verification",
     "connect",
     "databases",

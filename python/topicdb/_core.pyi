@@ -14,14 +14,17 @@ import numpy.typing as npt
 import pandas as pd
 import polars as pl
 
+from topicdb._core_queue import Queue as Queue
+from topicdb._core_queue import QueueCursor as QueueCursor
+from topicdb._core_queue import QueueInspector as QueueInspector
+from topicdb._core_queue import repair_queue as repair_queue
+from topicdb._core_site import Site as Site
 from topicdb.arguments.forms import Form
 from topicdb.database.repairing import Repair, RepairProgress
 from topicdb.database.verifying import Verification
 from topicdb.frames.converting import Values
 from topicdb.jobs import Applied, Committed, Staged
 from topicdb.mqtt.envelope import Envelope
-from topicdb.queue.files import QueueInfo
-from topicdb.queue.records import Damage, QueueReceipt
 from topicdb.results import (
     CommitSpan,
     Delivered,
@@ -53,6 +56,7 @@ _bytes: TypeAlias = bytes  # for classes that have a property of that name
 _ScanShard: TypeAlias = tuple[int, int, Sequence[tuple[int, int, int, int]]]
 
 FORMAT_VERSION: int
+REPLICATION_LACKS: str  # what sites would need; empty if they are there
 ROCKSDB_VERSION: str
 
 class Error(Exception):
@@ -93,6 +97,21 @@ class ExistsError(Error, FileExistsError):
 
 class MissingShardError(Error, OSError):
     """A shard is missing that this call needs."""
+
+class UnavailableError(Error, ConnectionError):
+    """A server, or a majority of the sites of a cluster, is not there.
+
+    If a call was on its way when the connection broke, it may or may not have been carried out.
+    """
+
+class NoQuorumError(UnavailableError):
+    """No site has come to lead in time: a majority must be up. Nothing was done."""
+
+class UnknownOutcomeError(UnavailableError):
+    """The site that leads was lost meanwhile: what was asked for may be done, now or later."""
+
+class StaleError(UnavailableError, TimeoutError):
+    """This site has not come to the commit that a read asks for in time."""
 
 class ConflictError(Error, RuntimeError):
     """Another commit has changed what a transaction read, or somebody else owns a name now.
@@ -980,65 +999,3 @@ class QueueBudget:
         Returns:
             The bytes of one queue.
         """
-
-@final
-class QueueCursor:
-    @property
-    def name(self) -> str: ...
-    @property
-    def id(self) -> int: ...
-    def pop(
-        self,
-        count: int,
-        bytes: int,
-        at_least: bool,
-        stop_before: Callable[[_bytes], bool] | None,
-        timeout_us: int | None,
-    ) -> tuple[list[_bytes], tuple[tuple[int, int], ...]]: ...  # items, (first number, count)
-    def ack(self, arg0: Sequence[tuple[int, int]]) -> None: ...
-    def nack(self, arg0: Sequence[tuple[int, int]]) -> None: ...
-    def peek(self) -> _bytes | None: ...
-    def stats(self) -> dict[str, Any]: ...
-
-@final
-class Queue:
-    def __init__(
-        self,
-        path: str,
-        *,
-        mode: str,
-        format: str | None,
-        segment_bytes: int,
-        max_total_bytes: int,
-        item_bytes_max: int,
-        weighed: bool,
-        overflow: str,
-        block_timeout_us: int | None,
-        durability: str,
-        flush_interval_us: int,
-        sync_interval_us: int | None,
-        budget: QueueBudget | None,
-        memory_is_high: bool | Callable[[], bool],
-        on_drop: Callable[[str, str, int, int, int], object] | None,
-    ) -> None: ...
-    def append(
-        self, items: Iterable[object], durability: str | None, weights: Sequence[int] | None
-    ) -> QueueReceipt: ...
-    def cursor(self, name: str, from_newest: bool) -> QueueCursor: ...
-    def remove_cursor(self, name: str) -> None: ...
-    def flush(self) -> None: ...
-    def purge(self) -> None: ...
-    def stats(self) -> dict[str, Any]: ...
-    def close(self) -> None: ...
-    @property
-    def closed(self) -> bool: ...
-    @property
-    def path(self) -> str: ...
-
-@final
-class QueueInspector:
-    def __init__(self, path: str) -> None: ...
-    def info(self) -> QueueInfo: ...
-    def next(self) -> list[tuple[int, _bytes]]: ...  # some with their numbers; none at the end
-
-def repair_queue(path: str) -> list[Damage]: ...

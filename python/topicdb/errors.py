@@ -20,15 +20,6 @@ class AccessError(_core.Error, PermissionError):
     __module__ = "topicdb"
 
 
-class UnavailableError(_core.Error, ConnectionError):
-    """A server cannot be reached, or the connection to it broke.
-
-    If a call was on its way when the connection broke, it may or may not have been carried out.
-    """
-
-    __module__ = "topicdb"
-
-
 class CommitTimeoutError(_core.Error, TimeoutError):
     """A commit of a transaction was not over within its timeout.
 

@@ -178,7 +178,8 @@ class Receipt:
     Attributes:
         serials: for each shard that was written, the serial of its commit.
         count: the number of messages.
-        durability: the level that was reached: ``"none"``, ``"os"`` or ``"disk"``.
+        durability: the level that was reached: ``"none"``, ``"os"`` or ``"disk"``; of a database
+            that has replicas ``"quorum"``, which means that a majority of its sites has it on disk.
         repeated: an earlier append with the same ``id`` had stored all of it. The serials are those
             of that append.
     """

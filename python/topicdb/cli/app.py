@@ -12,6 +12,7 @@ from topicdb.cli.commands import (
     bridge,
     care,
     changing,
+    cluster,
     consumers,
     counting,
     ingest,
@@ -23,6 +24,7 @@ from topicdb.cli.commands import (
     serve,
     sql,
     tail,
+    token,
     top,
     uploads,
 )
@@ -40,7 +42,8 @@ app = typer.Typer(
 )
 app.add_typer(consumers.app, name="consumers")
 app.add_typer(queue.app, name="queue")
-app.add_typer(serve.token_app, name="token")
+app.add_typer(token.token_app, name="token")
+app.add_typer(cluster.cluster_app, name="cluster")
 app.add_typer(replay_commands.app, name="replay")
 
 

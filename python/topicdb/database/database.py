@@ -21,6 +21,7 @@ from topicdb.engines.features import require
 from topicdb.follow.readers import OpenReaders
 from topicdb.frames.shown import never
 from topicdb.frames.text import size_text, table
+from topicdb.replicas import Cluster
 
 
 class Database(Writing, Reading, Stepping, Following, Lifecycle, Copying, ParquetFiles, Closing):
@@ -144,6 +145,11 @@ class Database(Writing, Reading, Stepping, Following, Lifecycle, Copying, Parque
     def closed(self) -> bool:
         """Whether ``close`` was called."""
         return self._core.closed
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The cluster on whose sites the database lives; None if it has no replicas."""
+        return None
 
     def __repr__(self) -> str:
         return f"<topicdb.Database {self.path!r}{' closed' if self.closed else self._nature()}>"

@@ -129,10 +129,76 @@ def open(
     """
     if mode not in ("rw", "r"):
         raise ValueError(f"mode: expected 'rw' or 'r', got {mode!r}")
-    quota, trim = quota_size(quota_bytes), trim_part(quota_trim)
     where = settled_path(path)
+    options = core_options(
+        shards=shards,
+        shard_by=shard_by,
+        layout=layout,
+        timestamp_bytes=timestamp_bytes,
+        structures=structures,
+        thresholds=thresholds,
+        retention=retention,
+        durability=durability,
+        cache_bytes=cache_bytes,
+        write_buffer_bytes=write_buffer_bytes,
+        seal_bytes=seal_bytes,
+        learning=learning,
+        streams_max=streams_max,
+        flush_interval=flush_interval,
+        idle_flush_interval=idle_flush_interval,
+        max_pending=max_pending,
+        max_pending_bytes=max_pending_bytes,
+        conflict_window=conflict_window,
+        quota_bytes=quota_bytes,
+        quota_trim=quota_trim,
+        maintenance_interval=maintenance_interval,
+    )
+    if only_shards is not None:
+        options.only_shards = only_shards
+    options.read_only = mode == "r"
+    options.on_damage = on_damage
+    if mode == "r":
+        core = _core.Database.open(where, options)
+    else:
+        with directories_for(where, directory_mode):
+            core = _core.Database.open(where, options)
+    appends = Completer(core)
+    database = Database(core, appends)
+    appends.retire_with(database)
+    return database
+
+
+def core_options(
+    *,
+    shards: int | None = None,
+    shard_by: Literal["topic", "key"] | None = None,
+    layout: Literal["columnar", "skipstream"] | None = None,
+    timestamp_bytes: Literal[0, 8] | None = None,
+    structures: Sequence[str] | None = None,
+    thresholds: Sequence[int] | None = None,
+    retention: Mapping[str, RetentionLike] | None = None,
+    durability: Durability | None = None,
+    cache_bytes: int = 32 << 20,
+    write_buffer_bytes: int = 64 << 20,
+    seal_bytes: int = 16 << 20,
+    learning: Literal["adaptive", "base"] = "adaptive",
+    streams_max: int = 4096,
+    flush_interval: str | timedelta = "10ms",
+    idle_flush_interval: str | timedelta = "1ms",
+    max_pending: int = 10_000,
+    max_pending_bytes: int = 64 << 20,
+    conflict_window: str | timedelta = "5s",
+    quota_bytes: Size | None = None,
+    quota_trim: float | None = 0.9,
+    maintenance_interval: str | timedelta | None = "10s",
+) -> _core.OpenOptions:
+    """Returns the options of ``open`` for the core, which has the same defaults.
+
+    Raises ValueError or TypeError if one is wrong.
+    """
+    quota, trim = quota_size(quota_bytes), trim_part(quota_trim)
     options = _core.OpenOptions()
-    schema = {
+    given = {
         "shards": shards,
         "shard_by": shard_by,
         "layout": layout,
@@ -140,15 +206,11 @@ def open(
         "structures": structures,
         "thresholds": thresholds,
         "retention": None if retention is None else retention_classes(retention),
+        "durability": durability,
     }
-    for name, value in schema.items():
+    for name, value in given.items():
         if value is not None:
             setattr(options, name, value)
-    if only_shards is not None:
-        options.only_shards = only_shards
-    options.read_only = mode == "r"
-    options.on_damage = on_damage
-    options.durability = durability
     options.cache_bytes = cache_bytes
     options.write_buffer_bytes = write_buffer_bytes
     options.seal_bytes = seal_bytes
@@ -166,12 +228,4 @@ def open(
         if maintenance_interval is None
         else duration_us(maintenance_interval, what="maintenance_interval")
     )
-    if mode == "r":
-        core = _core.Database.open(where, options)
-    else:
-        with directories_for(where, directory_mode):
-            core = _core.Database.open(where, options)
-    appends = Completer(core)
-    database = Database(core, appends)
-    appends.retire_with(database)
-    return database
+    return options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ _SCHEMES = ("grpc", "grpc+tls")
 
 
 def connect(
-    url: str,
+    url: str | Sequence[str],
     *,
     token: str | None = None,
     tls_root_certs: str | os.PathLike[str] | bytes | None = None,
@@ -35,7 +36,9 @@ def connect(
     Arguments:
         url: ``grpc+tls://host:port``, or ``grpc://host:port`` without TLS. Everybody on the way can
             read what travels without TLS, so use that within one machine only. The port is 8815
-            unless given.
+            unless given. Several of them are the servers of sites of one cluster: any one that
+            answers is enough. When it is gone, calls go to another one, and an append that was on
+            its way is sent again, and stored once.
         token: the token, as ``topicdb token new`` printed it. None: for a server without tokens.
         tls_root_certs: PEM file, or its bytes, of the certificate authority that vouches for the
             server. None: the well-known authorities.
@@ -62,7 +65,10 @@ def connect(
         ...     remote.scan("site/#").count()
         2
     """
-    address = address_of(url, has_token=token is not None, insecure=insecure)
+    urls = [url] if isinstance(url, str) else list(url)
+    if not urls:
+        raise ValueError("url: expected at least one")
+    found = [address_of(one, has_token=token is not None, insecure=insecure) for one in urls]
     _require()
     credentials = read_credentials(
         token=token,
@@ -71,7 +77,7 @@ def connect(
         tls_certificate=tls_certificate,
         tls_key=tls_key,
     )
-    return connect_as(address, credentials)
+    return connect_as(found, credentials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +130,13 @@ def read_credentials(
     return Credentials(token, certs, tls_certificate_name, _pair(tls_certificate, tls_key))
 
 
-def connect_as(address: str, credentials: Credentials) -> RemoteDatabase:
-    """Opens the database at an address that ``address_of`` gave; raises what ``connect`` does."""
+def connect_as(address: str | Sequence[str], credentials: Credentials) -> RemoteDatabase:
+    """Opens the database at addresses that ``address_of`` gave; raises what ``connect`` does."""
     _require()
     from topicdb.remote.client import database
 
     return database.connect(
-        address,
+        [address] if isinstance(address, str) else address,
         token=credentials.token,
         tls_root_certs=credentials.tls_root_certs,
         tls_certificate_name=credentials.tls_certificate_name,

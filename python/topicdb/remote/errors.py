@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from topicdb import _core
-from topicdb.errors import AccessError, UnavailableError
+from topicdb.errors import AccessError
 from topicdb.follow.losses import Loss, LossError
 from topicdb.remote.wire import encode
 from topicdb.replay.errors import error_classes
@@ -27,7 +27,6 @@ _OURS: dict[str, type[_core.Error]] = {
     **error_classes(),
     "AccessError": AccessError,
     "LossError": LossError,
-    "UnavailableError": UnavailableError,
 }
 _BUILT_IN = (
     "ValueError",

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from topicdb import jobs
-from topicdb.errors import UnavailableError
+from topicdb._core import UnavailableError
 from topicdb.spark.columns import in_batches, located
 from topicdb.spark.place import Remote, check_one_server, check_writable, open_to_write, place_of
 

@@ -53,6 +53,9 @@ BUILT_IN = {
     topicdb.LossError: RuntimeError,
     topicdb.ReplayError: RuntimeError,
     topicdb.UnavailableError: ConnectionError,
+    topicdb.NoQuorumError: ConnectionError,
+    topicdb.UnknownOutcomeError: ConnectionError,
+    topicdb.StaleError: TimeoutError,
 }
 BAD_ROWS: dict[str, tuple[Any, type[Exception]]] = {
     "no_tuple": (5, TypeError),

@@ -822,7 +822,8 @@ TRIES = [
         NO_ADMIN,
     ),
 ]
-WITHOUT_A_TRY = {"ping", "close"}  # they concern only what the client has open
+# The first two concern only what the client has open. A database of one process has no cluster.
+WITHOUT_A_TRY = {"ping", "close", "cluster"}
 
 
 class Served(NamedTuple):

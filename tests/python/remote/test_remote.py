@@ -21,7 +21,7 @@ from served import Process, lose_answer, serving
 from support import PATIENCE_S, Child, wait_until
 
 import topicdb
-from topicdb.remote.client import connection
+from topicdb.remote.client import connection, lease
 from topicdb.remote.server.handles import Limits
 
 ROWS = [("a/b", 1, b"one"), ("a/c", 2, b""), ("x", 3, b"\x00\xff")]
@@ -359,7 +359,7 @@ def test_closing_sends_what_was_begun(server: Any, embedded: topicdb.Database) -
 def test_a_transaction_that_is_left_holds_up_nobody(
     db: topicdb.Database, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "PING_INTERVAL_S", 0.2)
+    monkeypatch.setattr(lease, "PING_INTERVAL_S", 0.2)
     tx = db.transaction(shard=0)
     tx.write("a", 1, b"")
     (client,) = [one for one in server.service.clients.all() if one.handles()]

@@ -14,7 +14,7 @@ from served import serving
 from support import PATIENCE_S, wait_until
 
 import topicdb
-from topicdb.remote.client import connection
+from topicdb.remote.client import lease
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.server.handles import Limits
 
@@ -134,7 +134,7 @@ def test_a_callback_that_exits_holds_up_no_other_future(
 def test_a_subscription_that_is_left_is_closed(
     db: topicdb.Database, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "PING_INTERVAL_S", 0.1)
+    monkeypatch.setattr(lease, "PING_INTERVAL_S", 0.1)
     db.append([("a", n, b"") for n in range(10)])
     left = [db.subscribe("a", start=start) for start in ("earliest", "latest", "earliest")]
     assert left[0].next(PATIENCE_S) is not None
@@ -161,7 +161,7 @@ def refuse(patch: pytest.MonkeyPatch, *methods: str) -> list[str]:
         return call(self, method, *args, **options)
 
     patch.setattr(Connection, "call", called)
-    patch.setattr(connection, "PING_INTERVAL_S", 0.1)
+    patch.setattr(lease, "PING_INTERVAL_S", 0.1)
     return refused
 
 

@@ -40,6 +40,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kNameBytesMax = 64;
+constexpr milliseconds kElectionTimeoutMin(100);  // two ticks of the consensus
 constexpr std::string_view kNameCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
 // How long a site waits for one answer while the cluster is founded.
@@ -63,6 +64,10 @@ Status CheckOptions(const SiteOptions& options) {
   for (const auto& [name, address] : options.sites) TOPICDB_RETURN_IF_ERROR(CheckName(name));
   if (!options.sites.contains(options.name)) {
     return InvalidArgument("site '" + options.name + "' is not among the sites of the cluster");
+  }
+  if (options.election_timeout < kElectionTimeoutMin) {
+    return InvalidArgument("election_timeout: at least " +
+                           std::to_string(kElectionTimeoutMin.count()) + " ms are needed");
   }
   std::map<std::string, std::string> names;  // by address
   for (const auto& [name, address] : options.sites) {

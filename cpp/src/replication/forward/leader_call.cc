@@ -381,7 +381,7 @@ std::string Encode(const LeaderAnswer& answer) {
     AppendLittle(&bytes, static_cast<std::uint8_t>(outcome.repeated ? 1 : 0));
     AppendFault(&bytes, outcome.fault);
   }
-  AppendLittle(&bytes, answer.serial.value());
+  AppendLittle(&bytes, answer.index);
   AppendLittle(&bytes, static_cast<std::uint8_t>(answer.known.has_value() ? 1 : 0));
   if (answer.known.has_value()) {
     AppendLittle(&bytes, answer.known->serial.value());
@@ -406,7 +406,7 @@ Result<LeaderAnswer> DecodeLeaderAnswer(std::string_view bytes) {
     outcome.repeated = decoder.Little<std::uint8_t>() != 0;
     outcome.fault = ReadFault(&decoder);
   }
-  answer.serial = Serial{decoder.Little<std::uint64_t>()};
+  answer.index = decoder.Little<std::uint64_t>();
   if (decoder.Little<std::uint8_t>() != 0) {
     KnownAppend& known = answer.known.emplace();
     known.serial = Serial{decoder.Little<std::uint64_t>()};

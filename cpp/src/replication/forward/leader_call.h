@@ -81,7 +81,9 @@ struct LeaderAnswer {
     CommitFault fault;
   };
   std::vector<Outcome> outcomes;
-  Serial serial;                     // of kBegin
+  // A replica that has applied the log up to this entry sees what the call has done, and what was
+  // there before it.
+  std::uint64_t index = 0;
   std::optional<KnownAppend> known;  // of kFindAppend
 };
 

@@ -98,6 +98,7 @@ Result<LeaderAnswer> LeaderLink::CallAt(std::uint64_t leader, std::string_view c
   TOPICDB_RETURN_IF_ERROR(answer.status().WithContext(name_));
   auto decoded = DecodeLeaderAnswer(*answer);
   if (!decoded.ok()) return UnknownOutcome(name_ + ": " + decoded.status().message());
+  parts_.await_applied(decoded->index, LeftUntil(deadline));
   TOPICDB_RETURN_IF_ERROR(decoded->status);
   return decoded;
 }
@@ -136,7 +137,6 @@ std::size_t LeaderLink::CommitRun(std::span<ShardCommit* const> group, Clock::ti
   if (answer.ok() && answer->outcomes.size() != count) {
     answer = UnknownOutcome(name_ + ": the leader has answered for other commits");
   }
-  Serial last;
   for (std::size_t i = 0; i < count; ++i) {
     ShardCommit* const commit = sent[i];
     commit->written = false;
@@ -152,11 +152,7 @@ std::size_t LeaderLink::CommitRun(std::span<ShardCommit* const> group, Clock::ti
     commit->fault = std::move(outcome.fault);
     if (!commit->status.ok()) continue;
     commit->written = true;
-    last = std::max(last, commit->serial);
-  }
-  if (last != kNoSerial) parts_.await_seen(last, LeftUntil(deadline));
-  for (ShardCommit* commit : sent) {
-    if (commit->claim != nullptr && commit->status.ok()) commit->claim->NoteStored();
+    if (commit->claim != nullptr) commit->claim->NoteStored();
   }
   return count;
 }
@@ -164,9 +160,7 @@ std::size_t LeaderLink::CommitRun(std::span<ShardCommit* const> group, Clock::ti
 Status LeaderLink::BeginTransaction(Clock::time_point deadline) {
   LeaderCall call;
   call.kind = LeaderCallKind::kBegin;
-  TOPICDB_ASSIGN_OR_RETURN(const LeaderAnswer answer, Call(Encode(call), deadline));
-  parts_.await_seen(answer.serial, LeftUntil(deadline));
-  return Status::Ok();
+  return Call(Encode(call), deadline).status();
 }
 
 Result<std::optional<KnownAppend>> LeaderLink::FindAppend(std::string_view id,
@@ -226,12 +220,9 @@ LeaderAnswer LeaderLink::Serve(const LeaderCall& call) {
     case LeaderCallKind::kCommit:
       ServeCommits(call, &shard, &answer);
       break;
-    case LeaderCallKind::kBegin: {
-      const auto serial = shard.BeginElsewhere();
-      answer.status = serial.status();
-      if (serial.ok()) answer.serial = *serial;
+    case LeaderCallKind::kBegin:
+      answer.status = shard.BeginElsewhere();
       break;
-    }
     case LeaderCallKind::kFindAppend:
       answer.known = shard.FindAppendHere(call.id);
       answer.status = shard.MayWrite();
@@ -247,6 +238,7 @@ LeaderAnswer LeaderLink::Serve(const LeaderCall& call) {
       answer.status = InvalidArgument(name_ + ": a call that was fetched is no call");
       break;
   }
+  answer.index = parts_.applied();
   return answer;
 }
 

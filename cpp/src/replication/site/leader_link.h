@@ -33,8 +33,10 @@ class LeaderLink : public ShardLeader {
     // Returns the shard if this replica leads, or waits until it does, or until another one is
     // known. Returns kNotLeader otherwise.
     std::function<Result<std::shared_ptr<Shard>>(std::chrono::milliseconds patience)> lead;
-    // Waits until readers see this commit here.
-    std::function<void(Serial serial, std::chrono::milliseconds patience)> await_seen;
+    // Returns the last entry of the log that is applied here.
+    std::function<std::uint64_t()> applied;
+    // Waits until the log is applied here up to this entry.
+    std::function<void(std::uint64_t index, std::chrono::milliseconds patience)> await_applied;
   };
 
   // `site` must outlive it. `name` is that of the shard, for messages.
@@ -66,7 +68,8 @@ class LeaderLink : public ShardLeader {
   // ShardLeader.
   Result<LeaderAnswer> Call(std::string_view call, Clock::time_point deadline)
       TOPICDB_EXCLUDES(mutex_);
-  // Sends it to this replica. Returns kNotLeader if that one does not lead.
+  // Sends it to this replica, and waits until what it did is seen here. Returns kNotLeader if that
+  // one does not lead.
   Result<LeaderAnswer> CallAt(std::uint64_t leader, std::string_view call,
                               Clock::time_point deadline) TOPICDB_EXCLUDES(mutex_);
   // Applies a run of commits at the leader. Returns how many of `group` were in it.

@@ -33,6 +33,10 @@ Result<std::unique_ptr<Replica>> Replica::Open(RaftSite* site,
                            ReplicatedShard::Open(replica->environment_, index, replica->link_));
   const std::uint64_t applied = replica->replicated_->applied().index;
   replica->GiveOut();
+  {
+    const MutexLock lock(replica->mutex_);
+    replica->applied_ = applied;
+  }
   TOPICDB_RETURN_IF_ERROR(
       site->Join(replica->options_.group, replica->options_.voters, applied, replica.get())
           .WithContext(replica->name_));
@@ -55,8 +59,9 @@ Replica::Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environ
           site, options_.group, name_, options_.commit_patience,
           LeaderLink::Parts{[this] { return position().leader; },
                             [this](std::chrono::milliseconds patience) { return Lead(patience); },
-                            [this](Serial serial, std::chrono::milliseconds patience) {
-                              Read(serial, patience).status().IgnoreError();
+                            [this] { return this->applied(); },
+                            [this](std::uint64_t entry, std::chrono::milliseconds patience) {
+                              AwaitApplied(entry, patience);
                             }})) {}
 
 Result<std::string> Replica::Answer(std::string_view request) {
@@ -118,6 +123,20 @@ void Replica::Watch(std::function<void(std::shared_ptr<Shard>)> replace) {
 ReplicaState Replica::state() const {
   const MutexLock lock(mutex_);
   return state_;
+}
+
+std::uint64_t Replica::applied() const {
+  const MutexLock lock(mutex_);
+  return reign_ == nullptr ? applied_ : reign_->applied();
+}
+
+void Replica::AwaitApplied(std::uint64_t index, std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const MutexLock lock(mutex_);
+  while (applied_ < index && reign_ == nullptr && failure_.ok() && !closing_) {
+    if (std::chrono::steady_clock::now() >= deadline) return;
+    changed_.WaitUntil(mutex_, deadline);
+  }
 }
 
 RaftPosition Replica::position() const {
@@ -247,6 +266,7 @@ void Replica::InstallFetched() {
   if (!index.ok()) Fail(index.status());
   const MutexLock lock(mutex_);
   if (index.ok()) {
+    applied_ = *index;
     while (!to_apply_.empty() && to_apply_.front().place.index <= *index) to_apply_.pop_front();
   }
   installs_ = false;
@@ -318,6 +338,11 @@ void Replica::ApplyNext() {
     const MutexLock lock(mutex_);
     leads = after.index == entry.place.index && after.number == 0 &&
             after.epoch == position_.term && position_.role == RaftRole::kLeader;
+  }
+  {
+    const MutexLock lock(mutex_);
+    applied_ = std::max(applied_, entry.place.index);
+    changed_.NotifyAll();
   }
   site_.NoteApplied(options_.group, entry.place.index);
   if (leads) TakeOver(entry.place);
@@ -393,6 +418,7 @@ void Replica::GiveUp() {
   const std::uint64_t applied = replicated_->applied().index;
   const MutexLock lock(mutex_);
   to_apply_ = reign_->TakeRest(applied);
+  applied_ = applied;
   reign_.reset();
   state_ = ReplicaState::kFollowing;
   begun_term_ = 0;

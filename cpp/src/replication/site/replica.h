@@ -70,6 +70,8 @@ class Replica : private RaftClient {
   // store the shard: it is called with mutex_ held.
   void Watch(std::function<void(std::shared_ptr<Shard>)> replace) TOPICDB_EXCLUDES(mutex_);
   ReplicaState state() const TOPICDB_EXCLUDES(mutex_);
+  // Returns the last entry that is applied here.
+  std::uint64_t applied() const TOPICDB_EXCLUDES(mutex_);
   RaftPosition position() const TOPICDB_EXCLUDES(mutex_);
   // Returns why it has failed, or Ok.
   Status failure() const TOPICDB_EXCLUDES(mutex_);
@@ -100,6 +102,11 @@ class Replica : private RaftClient {
   bool FetchSnapshot(std::string_view manifest) override TOPICDB_EXCLUDES(mutex_);
   Status InstallSnapshot() override TOPICDB_EXCLUDES(mutex_);
   Result<std::string> Answer(std::string_view request) override;
+
+  // Waits until the log is applied here up to this entry, this replica leads, or it takes part no
+  // more.
+  void AwaitApplied(std::uint64_t index, std::chrono::milliseconds patience)
+      TOPICDB_EXCLUDES(mutex_);
 
   // What the worker does next.
   enum class Step { kEnd, kGiveUp, kInstall, kFlush, kApply, kRemove };
@@ -153,6 +160,7 @@ class Replica : private RaftClient {
   RaftPosition position_ TOPICDB_GUARDED_BY(mutex_);
   Status failure_ TOPICDB_GUARDED_BY(mutex_);
   bool closing_ TOPICDB_GUARDED_BY(mutex_) = false;
+  std::uint64_t applied_ TOPICDB_GUARDED_BY(mutex_) = 0;     // the last entry before the reign
   std::uint64_t begun_term_ TOPICDB_GUARDED_BY(mutex_) = 0;  // in which a reign was proposed
   KeptEntries to_apply_ TOPICDB_GUARDED_BY(mutex_);          // while there is no reign
   std::shared_ptr<Reign> reign_ TOPICDB_GUARDED_BY(mutex_);

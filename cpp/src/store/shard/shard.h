@@ -125,9 +125,8 @@ class Shard {
   // Applies commits in their order, as one group, finishes their deletes, and sets the outcome of
   // each. Does not wait for other commits.
   void CommitHere(std::span<ShardCommit* const> group);
-  // Remembers what is committed from now on, as for a transaction of this process. Returns the last
-  // commit before.
-  Result<Serial> BeginElsewhere();
+  // Remembers what is committed from now on, as for a transaction of this process.
+  Status BeginElsewhere();
 
   // Waits for the group that is being committed. When this returns, view() has that group.
   void AwaitCommit() const TOPICDB_EXCLUDES(state_->mutex) { const MutexLock lock(state_->mutex); }

@@ -1,4 +1,4 @@
-"""``topicdb serve`` offers a database to other processes; ``topicdb token`` says who may use it."""
+"""``topicdb serve`` offers a database to other processes; ``topicdb quota`` changes its quota."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ import os
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.filesize import decimal
 
 import topicdb
-from topicdb.arguments.times import duration_us
 from topicdb.cli import report
+from topicdb.cli.commands.cluster import (
+    AdvertiseOption,
+    ElectionOption,
+    PeersCaOption,
+    PeersListenOption,
+    SiteArguments,
+    SiteOption,
+    SitesOption,
+)
 from topicdb.cli.confirming import YesOption, confirm
-from topicdb.cli.errors import Group, UserError, message_of
+from topicdb.cli.errors import UserError, message_of
 from topicdb.cli.options import (
     DurabilityChoice,
     JsonOption,
@@ -41,20 +48,14 @@ if TYPE_CHECKING:
     from topicdb.remote.server.handles import Limits
     from topicdb.remote.server.server import Server
 
-token_app = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Make and revoke tokens, which say who may do what."
-)
-
 LOCAL = "127.0.0.1"
 NONE = "none"
-TokensOption = Annotated[Path, typer.Option("--tokens", help="Use this file of tokens.")]
 PathArgument = Annotated[
     str,
     directory_argument(
         "it offers a database that it opens itself; run it on the machine of the database"
     ),
 ]
-Filters = list[str] | None
 
 
 def serve(
@@ -144,32 +145,52 @@ def serve(
     shards: ShardsOption = None,
     shard_by: ShardByOption = None,
     structure: StructureOption = None,
+    site: SiteOption = None,
+    sites: SitesOption = None,
+    peers_listen: PeersListenOption = None,
+    peers_ca: PeersCaOption = None,
+    advertise: AdvertiseOption = None,
+    election_timeout: ElectionOption = "500ms",
     as_json: JsonOption = False,
 ) -> None:
     """Offer a database to other processes, until SIGTERM or Ctrl-C.
 
-    The command makes the database if there is none.
+    The command makes the database if there is none. With --site and --sites the database is
+    replicated: each site of a cluster runs this command, and what is stored at any of them is safe
+    once a majority has it on disk.
 
     \b
     Example:
       topicdb serve fleet.db --listen 0.0.0.0:8815 --tls-cert c.pem --tls-key k.pem --tokens t.json
+      topicdb serve a.db --site a --sites a=127.0.0.1:8825,b=127.0.0.1:8826,c=127.0.0.1:8827
     """
     host, port = _address(listen, "--listen")
     limits = _limits(memory, token_memory, append_max)
     addresses.check_address(host, port)  # before a database is created
     if metrics is not None:
         addresses.check_address(*_address(metrics, "--metrics"))
+    scheme = "grpc" if tls_cert is None else "grpc+tls"
+    clients = advertise or (f"{scheme}://{host}:{port}" if port != 0 else "")
+    place = SiteArguments(
+        site or "", sites, peers_listen, peers_ca, tls_cert, tls_key, clients, election_timeout
+    )
+    _check_site(place, durability, on_damage)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else gRPC writes about each failed handshake
     with stopped_by_signals() as stopped, ExitStack() as stack:
-        database = stack.enter_context(
-            topicdb.open(
+        schema = creating(shards, shard_by, structure)
+        if site is None:
+            database: topicdb.Database | None = topicdb.open(
                 path,
                 durability=durability.value,
                 quota_bytes=quota,
                 on_damage=on_damage.value,
-                **creating(shards, shard_by, structure),
+                **schema,
             )
-        )
+        else:
+            database = place.open(path, {"quota_bytes": quota, **schema}, stopped, stack)
+        if database is None:
+            return
+        stack.enter_context(database)
         server = topicdb.serve(
             database,
             host=host,
@@ -194,6 +215,21 @@ def serve(
         # Nothing else ends calls that a client holds up. The database is closed.
         print("topicdb: some calls did not end in time", file=sys.stderr, flush=True)
         os._exit(1)
+
+
+def _check_site(place: SiteArguments, durability: DurabilityChoice, on_damage: OnDamage) -> None:
+    """Raises UserError for options that do not go together."""
+    if not place.name:
+        if place.sites or place.listen or place.authority:
+            raise UserError("--sites, --peers-listen and --peers-ca go with --site")
+        return
+    if not place.sites:
+        raise UserError("--site: name all sites of the cluster with --sites, this one included")
+    if durability is not DurabilityChoice.OS or on_damage is not OnDamage.RAISE:
+        raise UserError(
+            "--durability and --on-damage are for a database of one process: at a site a majority "
+            "of the sites has on disk what was acknowledged, and a damaged replica is refused"
+        )
 
 
 @at_place
@@ -336,145 +372,3 @@ def _address(text: str, option: str) -> tuple[str, int]:
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
         raise typer.BadParameter(f"expected HOST:PORT, got {text!r}", param_hint=option)
     return host.removeprefix("[").removesuffix("]") or LOCAL, int(port)
-
-
-@token_app.command("new")
-def new(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Give a name for the one who gets the token.")
-    ],
-    tokens: TokensOption,
-    read: Annotated[
-        Filters, typer.Option(help="Let it read topics that match this filter. You may repeat it.")
-    ] = None,
-    write: Annotated[
-        Filters, typer.Option(help="Let it write topics that match this filter. You may repeat it.")
-    ] = None,
-    admin: Annotated[
-        Filters,
-        typer.Option(
-            help="Let it delete messages of topics that match this filter; '#' lets it "
-            "administer the whole database."
-        ),
-    ] = None,
-    own: Annotated[
-        Filters,
-        typer.Option(
-            help="Let it use consumer/NAME, group/NAME, session/NAME, map/NAME or "
-            "endpoint/LOG/NAME, with + for any name. You may repeat it."
-        ),
-    ] = None,
-    replay: Annotated[
-        Filters,
-        typer.Option(
-            metavar="LOG/ENDPOINT",
-            help="Let it have replays on this endpoint, and change it, with + for any "
-            "name. You may repeat it.",
-        ),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--everything", help="Let it do everything.")] = False,
-    expires: Annotated[
-        str | None,
-        typer.Option(help="Let it end after this time: 30d, 12h. By default it does not end."),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Make a token and print it.
-
-    The token is shown only once, because the file has only a hash of it.
-
-    \b
-    Example:
-      topicdb token new press --tokens tokens.json --read 'site/#' --expires 30d
-    """
-    from topicdb.remote.server.tokens import add
-
-    entry: dict[str, Any] = {"name": name}
-    given = {"read": read, "write": write, "admin": admin, "names": own, "replay": replay}
-    for field, values in given.items():
-        if values:
-            entry[field] = values
-    if everything:
-        entry["everything"] = True
-    if len(entry) == 1:
-        raise UserError("this token may do nothing: give --read, --write, --admin or --everything")
-    if expires is not None:
-        entry["expires"] = _end_of(expires)
-    token = add(tokens, entry)
-    if as_json:
-        print_json({"name": name, "token": token, "expires": entry.get("expires")})
-    else:
-        print(token)
-
-
-def _end_of(expires: str) -> str:
-    """Returns the time, as ISO 8601, at which a token ends that is made now."""
-    valid = timedelta(microseconds=duration_us(expires, what="--expires"))
-    try:
-        until = datetime.now(timezone.utc) + valid
-    except OverflowError:
-        raise UserError(
-            f"--expires: {expires} from now is after the year 9999: leave it out for ever"
-        ) from None
-    return until.isoformat(timespec="seconds")
-
-
-@token_app.command("list")
-def show(tokens: TokensOption, as_json: JsonOption = False) -> None:
-    """List the tokens and what they may do.
-
-    \b
-    Example:
-      topicdb token list --tokens tokens.json
-    """
-    from topicdb.remote.server.tokens import load
-
-    found = sorted(load(tokens).values(), key=lambda access: access.name)
-    if as_json:
-        print_json({"tokens": [_token_json(access) for access in found]})
-        return
-    for access in found:
-        print(_line(access))
-
-
-def _token_json(access: Any) -> dict[str, Any]:
-    fields = ("name", "everything", "read", "write", "admin", "names", "replay", "expires_us")
-    values = ((name, getattr(access, name)) for name in fields)
-    return {
-        name: list(value) if isinstance(value, (tuple, list, set, frozenset)) else value
-        for name, value in values
-    }
-
-
-def _line(access: Any) -> str:
-    parts = [access.name]
-    if access.everything:
-        parts.append("everything")
-    for field in ("read", "write", "admin", "names", "replay"):
-        if values := getattr(access, field):
-            parts.append(f"{field} {' '.join(values)}")
-    if access.expires_us is not None:
-        until = datetime.fromtimestamp(access.expires_us // 1_000_000, timezone.utc)
-        parts.append(f"until {until.isoformat()}")
-    return "; ".join(parts)
-
-
-@token_app.command("revoke")
-def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Give the name of the token.")],
-    tokens: TokensOption,
-    as_json: JsonOption = False,
-) -> None:
-    """Revoke a token. Servers notice within a second.
-
-    \b
-    Example:
-      topicdb token revoke press --tokens tokens.json
-    """
-    from topicdb.remote.server.tokens import remove
-
-    remove(tokens, name)
-    if as_json:
-        print_json({"revoked": name})
-    else:
-        print(f"revoked {name}")

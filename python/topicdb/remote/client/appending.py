@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 import time
 from collections import deque
@@ -15,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topicdb import _core
+from topicdb._core import UnavailableError
 from topicdb.engines.appends import fulfil
 from topicdb.engines.columns import KEY_COLUMN, refuse_both, without_keys
 from topicdb.engines.values import check_topic
-from topicdb.errors import UnavailableError
 from topicdb.remote.client.committing import Committer
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.reading import RemoteTransaction
@@ -163,6 +164,7 @@ def append(
     server stores it once.
     """
     data = packed(connection, table_of(messages, escapes=escapes, key=key))
+    id = id or id_for(connection)
     if id is None:
         return record_of(Receipt, connection.call("append", durability, data))
     give_up_at = time.monotonic() + REPEAT_S
@@ -173,6 +175,11 @@ def append(
             if time.monotonic() > give_up_at:
                 raise
         time.sleep(REPEAT_PAUSE_S)
+
+
+def id_for(connection: Connection) -> str | None:
+    """Returns an id for an append that has none, if another server may have to repeat it."""
+    return secrets.token_hex(8) if connection.has_others else None
 
 
 def packed(connection: Connection, table: pa.Table) -> pa.Buffer:
@@ -259,6 +266,7 @@ class Appender:
             if self._closed:
                 raise _core.ClosedError(f"the connection to {self._connection.url} is closed")
             give_up_at = time.monotonic() + REPEAT_S
+            id = id or id_for(self._connection)
             self._queue.append(_Queued(batch, size, durability, future, id, give_up_at))
             self._bytes += size
             self._changed.notify_all()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -15,16 +14,22 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from topicdb import _core
-from topicdb.errors import AccessError, UnavailableError
+from topicdb._core import UnavailableError
+from topicdb.errors import AccessError
 from topicdb.remote.addresses import why_not
+from topicdb.remote.client.lease import Lease
 from topicdb.remote.errors import unpacked
-from topicdb.remote.wire import PROTOCOL, decode, encode
+from topicdb.remote.wire import PARTIAL, PROTOCOL, decode, encode
+from topicdb.rights import served_methods
 
-PING_INTERVAL_S = 5.0
-PING_TIMEOUT_S = 20.0
-PING_RETRY_S = 0.1
 CONNECT_TIMEOUT_S = 20.0
 CLOSE_TIMEOUT_S = 10.0
+_CHANGES = ("admin", "delete")
+_REPEATED = frozenset(
+    {name for name, right in served_methods().items() if right.kind not in _CHANGES}
+    | {"cluster", "extent", "hello", "next", "next_of_scan"}
+)
+"""The calls that change nothing, so that another server may answer them."""
 _TRANSPORT = (flight.FlightError, pa.ArrowException, OSError)
 
 
@@ -33,10 +38,14 @@ class Connection:
 
     What lasts between calls belongs to a ``Lease``. The first such thing begins a lease, and a new
     one begins after the connection broke.
+
+    If there are several servers, which are the sites of one cluster, it is a connection to the
+    first of them that answers. When that one is gone, the next call goes to another one.
     """
 
-    def __init__(self, url: str, token: str | None, options: dict[str, Any]) -> None:
-        self.url = url
+    def __init__(self, urls: Sequence[str], token: str | None, options: dict[str, Any]) -> None:
+        self._urls = list(urls)
+        self._client_options = options
         self._token = token
         self._pid = os.getpid()
         self._changed = threading.Condition()
@@ -48,28 +57,54 @@ class Connection:
         self._lease_lock = threading.Lock()
         self.id = secrets.token_hex(16)
         self._base = self.options_for(self.id)
-        with self.told():
-            self._client = flight.FlightClient(url, **options)
-        try:
-            self.hello: dict[str, Any] = self._first_call()
-        except BaseException:
-            self._client.close()
-            raise
-        if self.hello["protocol"] != PROTOCOL:
-            self._client.close()
-            raise UnavailableError(
-                f"{url} speaks protocol {self.hello['protocol']}, this is {PROTOCOL}: install the "
-                "same version of topicdb on both sides"
-            )
+        self._moving = threading.Lock()  # held while it connects to another server
+        self._is_broken = False
+        self.url = self._urls[0]
+        self.hello: dict[str, Any] = {}
+        self._client = self._reach(self._urls)
 
-    def _first_call(self) -> dict[str, Any]:
+    def _reach(self, urls: Sequence[str]) -> flight.FlightClient:
+        """Connects to the first of these servers that answers, and notes which that is.
+
+        Raises AccessError, or the UnavailableError of the last one.
+        """
+        last: UnavailableError | None = None
+        for url in urls:
+            self.url = url
+            try:
+                return self._reach_one(url)
+            except UnavailableError as error:
+                last = error
+        assert last is not None
+        if len(urls) == 1:
+            raise last
+        raise UnavailableError(f"none of {', '.join(urls)} answers: {last}") from None
+
+    def _reach_one(self, url: str) -> flight.FlightClient:
+        with self.told():
+            client = flight.FlightClient(url, **self._client_options)
+        try:
+            hello = self._first_call(client)
+            if hello["protocol"] != PROTOCOL:
+                raise UnavailableError(
+                    f"{url} speaks protocol {hello['protocol']}, this is {PROTOCOL}: install the "
+                    "same version of topicdb on both sides"
+                )
+        except BaseException:
+            client.close()
+            raise
+        self.hello = hello
+        self._is_broken = False
+        return client
+
+    def _first_call(self, client: flight.FlightClient) -> dict[str, Any]:
         """Returns what the server says of itself; checks the token, too.
 
         Raises AccessError, or UnavailableError that says in plain words why there is no connection.
         """
         action = flight.Action("hello", encode([]))
         try:
-            (result,) = self._client.do_action(action, self.options_for(self.id, CONNECT_TIMEOUT_S))
+            (result,) = client.do_action(action, self.options_for(self.id, CONNECT_TIMEOUT_S))
         except _TRANSPORT as error:
             found = self._translated(error)
             if isinstance(found, UnavailableError) and not getattr(error, "extra_info", None):
@@ -77,6 +112,26 @@ class Connection:
             raise found from None
         hello: dict[str, Any] = decode(result.body.to_pybytes(), trusted=True)
         return hello
+
+    @property
+    def has_others(self) -> bool:
+        """Returns whether there are several servers, of which another one may answer."""
+        return len(self._urls) > 1
+
+    def _sound(self) -> flight.FlightClient:
+        """Returns the client of a server that was not seen to be gone."""
+        if not self._is_broken:
+            return self._client
+        with self._moving:
+            if self._is_broken and not self._closed:
+                place = self._urls.index(self.url) + 1
+                old, self._client = (
+                    self._client,
+                    self._reach([*self._urls[place:], *self._urls[:place]]),
+                )
+                with suppress(*_TRANSPORT):
+                    old.close()
+            return self._client
 
     def options_for(
         self, connection: str, timeout: float | None = None
@@ -94,13 +149,22 @@ class Connection:
         options: flight.FlightCallOptions | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """Returns the result of a call, or raises what the server raises, or UnavailableError."""
+        """Returns the result of a call, or raises what the server raises, or UnavailableError.
+
+        A call that changes nothing goes to each of several servers before it fails.
+        """
         if timeout is not None:
             options = self.options_for(self.id, timeout)
-        with self.calling(), self.told():
-            action = flight.Action(method, encode(list(args)))
-            (result,) = self._client.do_action(action, options or self._base)
-            return decode(result.body.to_pybytes(), trusted=True)
+        for _ in self._urls:
+            try:
+                with self.calling(), self.told():
+                    action = flight.Action(method, encode(list(args)))
+                    (result,) = self._sound().do_action(action, options or self._base)
+                    return decode(result.body.to_pybytes(), trusted=True)
+            except UnavailableError:
+                if not self._is_broken or method.removeprefix(PARTIAL) not in _REPEATED:
+                    raise
+        raise UnavailableError(f"none of {', '.join(self._urls)} answers")
 
     def read(
         self, method: str, *args: Any, options: flight.FlightCallOptions | None = None
@@ -108,7 +172,7 @@ class Connection:
         """Returns a stream of messages; read it within ``told``, which translates its errors."""
         with self.calling(), self.told():
             ticket = flight.Ticket(encode([method, *args]))
-            stream = Stream(self, self._client.do_get(ticket, options or self._base))
+            stream = Stream(self, self._sound().do_get(ticket, options or self._base))
             self._streams.add(stream)
             return stream
 
@@ -126,10 +190,14 @@ class Connection:
         info = getattr(error, "extra_info", None)
         if info:
             with suppress(ValueError, KeyError, TypeError):
-                return unpacked(decode(bytes(info)))
+                found = unpacked(decode(bytes(info)))
+                if type(found) is UnavailableError:  # it shuts down
+                    self._is_broken = self.has_others
+                return found
         text = _text_of(error)
         if isinstance(error, (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError)):
             return AccessError(f"{self.url}: {text}")
+        self._is_broken = self.has_others
         return UnavailableError(f"{self.url}: {text}")
 
     @contextmanager
@@ -266,221 +334,3 @@ class Stream:
 def _text_of(error: BaseException) -> str:
     text = str(error).partition(". gRPC client debug context")[0]
     return text.partition(" error, with message: ")[2] or text
-
-
-class Lease:
-    """Keeps alive what a client has open at a server. Thread-safe.
-
-    The connection makes it. One thread waits for the end of the connection. Another one pings: it
-    says that the client is there, which messages were acknowledged, and which handles the garbage
-    collector has left, so that no caller waits for that. ``lost`` is true once it has ended; what
-    was open at the server has ended as well, and the lease is not used again.
-    """
-
-    def __init__(self, connection: Connection, options: flight.FlightCallOptions) -> None:
-        self.connection = connection
-        self._id = connection.id
-        self._options = options
-        self._ping_options = connection.options_for(connection.id, PING_TIMEOUT_S)
-        self._readers: set[Stream] = set()
-        self._changed = threading.Condition()
-        self._acknowledged: dict[int, int] = {}
-        self._sending = False
-        self._left: list[int] = []
-        self._reason: Exception | None = None
-        self.lost = False
-        self._reader = connection.read("connection", options=self._options)
-        with connection.told():
-            self._reader.read_chunk()
-        for target, name in ((self._wait, "topicdb-connection"), (self._tell, "topicdb-pings")):
-            threading.Thread(target=target, name=name, daemon=True).start()
-
-    def call(self, method: str, *args: Any, timeout: float | None = None) -> Any:
-        """Returns the result of ``Connection.call``; raises ``why()`` if the lease has ended."""
-        if self.lost:
-            raise self.why()
-        options = self._options
-        if timeout is not None:
-            options = self.connection.options_for(self._id, timeout)
-        return self.connection.call(method, *args, options=options)
-
-    def read(self, method: str, *args: Any) -> Stream:
-        """Returns a stream of messages as ``Connection.read`` does."""
-        return self.connection.read(method, *args, options=self._options)
-
-    def end_with(self, reader: Stream) -> None:
-        """Has a stream cancelled when the lease ends."""
-        with self._changed:
-            self._readers.add(reader)
-            if not self.lost:
-                return
-        reader.cancel()
-
-    def forget(self, reader: Stream) -> None:
-        """Forgets a stream that has come to its end."""
-        with self._changed:
-            self._readers.discard(reader)
-
-    def acknowledge(self, number: int, seqno: int) -> None:
-        """Has the server told soon that the messages of a subscription up to ``seqno`` are done."""
-        with self._changed:
-            self._acknowledged[number] = seqno
-            self._changed.notify_all()
-
-    def flush(self) -> None:
-        """Waits until the server is told what was acknowledged."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self.lost or (not self._acknowledged and not self._sending)
-            )
-
-    def why(self) -> _core.Error:
-        """Returns the error for a lease that has ended."""
-        url = self.connection.url
-        if self.connection.closed:
-            return _core.ClosedError(f"the connection to {url} is closed")
-        if isinstance(self._reason, AccessError):
-            return AccessError(str(self._reason))
-        told = "" if self._reason is None else f": {self._reason}"
-        return UnavailableError(f"{url}: the connection broke, what was open has ended{told}")
-
-    def leave(self, number: int) -> None:
-        """Has a handle closed soon; for finalizers, which must not wait."""
-        self._left.append(number)
-
-    def _wait(self) -> None:
-        try:
-            with self.connection.told(), suppress(StopIteration):
-                while True:
-                    self._reader.read_chunk()
-        except Exception as error:
-            self._reason = self._reason or error
-        finally:
-            self.end()
-
-    def _tell(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: self.lost or bool(self._acknowledged), PING_INTERVAL_S
-                )
-                if self.lost:
-                    return
-                acknowledged, self._acknowledged = self._acknowledged, {}
-                self._sending = True
-            try:
-                self._tell_once(acknowledged)
-            except _core.QuotaError:  # too many calls: what was acknowledged must get there
-                self._tell_later(acknowledged)
-            except _core.Error as error:
-                self._reason = self._reason or error
-                self.end()
-            finally:
-                with self._changed:
-                    self._sending = False
-                    self._changed.notify_all()
-
-    def _tell_once(self, acknowledged: dict[int, int]) -> None:
-        while self._left:  # a finalizer may append meanwhile
-            self.call("close", self._left[0])
-            self._left.pop(0)
-        self.connection.call("ping", acknowledged, options=self._ping_options)
-
-    def _tell_later(self, acknowledged: dict[int, int]) -> None:
-        time.sleep(PING_RETRY_S)
-        with self._changed:
-            self._acknowledged = {**acknowledged, **self._acknowledged}
-
-    def _end(self) -> None:
-        with self._changed:
-            self.lost = True
-            self._changed.notify_all()
-
-    def end(self) -> None:
-        """Ends everything at the server, which notices soon; does not wait for that."""
-        self._end()
-        self._reader.cancel()
-        with self._changed:
-            readers = list(self._readers)
-        for reader in readers:
-            reader.cancel()
-
-
-class RemoteHandle:
-    """Something that is open at the server, under a number.
-
-    A call of it that breaks may have had its effect at the server, and its result may be lost. So
-    such a call ends the handle, and whatever it had not acknowledged is given again to a reader
-    that is opened anew. If the handle is garbage collected, the lease closes it.
-    """
-
-    def __init__(self, lease: Lease, number: int) -> None:
-        self.lease = lease
-        self.number = number
-        self._over = False
-        self._finalizer = weakref.finalize(self, lease.leave, number)
-        self._finalizer.atexit = False
-
-    def call(self, method: str, *args: Any) -> Any:
-        """Returns the result of a call about it, or raises ClosedError if it is closed."""
-        if self._over:
-            raise _core.ClosedError(f"{method}: it is closed, or its connection broke")
-        try:
-            return self.lease.call(method, self.number, *args)
-        except UnavailableError:
-            self.close()
-            raise
-        except (_core.Error, ValueError, TypeError, OverflowError, RuntimeError):
-            raise
-        except BaseException:  # interrupted: the result has reached no caller
-            self.close()
-            raise
-
-    @property
-    def closed(self) -> bool:
-        """Returns whether it was closed, or a call of it broke."""
-        return self._over
-
-    @property
-    def over(self) -> bool:
-        """Returns whether it is closed, or its connection broke."""
-        return self._over or self.lease.lost
-
-    def ended(self) -> None:
-        """Notes that the server has ended it."""
-        self._over = True
-        self._finalizer.detach()
-
-    def leave(self) -> None:
-        """Has it ended at the server soon; does not wait for that."""
-        self._over = True
-        self._finalizer()
-
-    def close(self) -> None:
-        """Ends it at the server. May be repeated.
-
-        If the server takes no more calls now, the lease does it soon.
-        """
-        if self._over:
-            return
-        self._over = True
-        try:
-            self.lease.call("close", self.number)
-        except _core.QuotaError:
-            self._finalizer()
-        except _core.Error:
-            pass
-        self._finalizer.detach()
-
-
-def wait_slices(timeout_us: int | None, slice_us: int) -> Iterator[int]:
-    """Yields times to wait, in microseconds, at most ``slice_us`` each; at least one.
-
-    Together they are ``timeout_us``; None: they never end.
-    """
-    end = None if timeout_us is None else time.monotonic() + timeout_us / 1e6
-    while True:
-        left = slice_us if end is None else round((end - time.monotonic()) * 1e6)
-        yield max(0, min(left, slice_us))
-        if end is not None and time.monotonic() >= end:
-            return

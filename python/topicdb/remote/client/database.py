@@ -20,11 +20,13 @@ from topicdb.follow.losses import OnLoss
 from topicdb.follow.readers import OnChange, OpenReaders, group_timeout_us
 from topicdb.follow.subscription import WINDOW, WINDOW_BYTES, Start, start_of
 from topicdb.remote.client import appending
-from topicdb.remote.client.connection import Connection, Lease, RemoteHandle
+from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.engine import RemoteEngine
 from topicdb.remote.client.groups import RemoteGroup
+from topicdb.remote.client.lease import Lease, RemoteHandle
 from topicdb.remote.client.staging import RemoteStaging
 from topicdb.remote.records import record_of
+from topicdb.replicas import Cluster, ClusterStatus, ReplicaStatus, SiteStatus
 
 if TYPE_CHECKING:
     from topicdb.replay.log.log import ReplayLog
@@ -58,6 +60,22 @@ class RemoteDatabase(Database):
         """Returns the schema as the server has stored it."""
         schema: dict[str, Any] = self._connection.call("hello")["schema"]
         return schema
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The cluster of the server, if it is a site of one."""
+        return (
+            Cluster(self._cluster_status) if self._connection.hello.get("is_replicated") else None
+        )
+
+    def _cluster_status(self) -> ClusterStatus:
+        id, site, sites, shards = self._connection.call("cluster")
+        return ClusterStatus(
+            id,
+            site,
+            [record_of(SiteStatus, one) for one in sites],
+            [record_of(ReplicaStatus, one) for one in shards],
+        )
 
     def snapshot(
         self, path: PathLike, *, base: PathLike | None = None, copy: bool = False
@@ -158,14 +176,17 @@ class RemoteDatabase(Database):
 
 
 def connect(
-    url: str,
+    urls: Sequence[str],
     *,
     token: str | None = None,
     tls_root_certs: bytes | None = None,
     tls_certificate_name: str | None = None,
     tls_pair: tuple[bytes, bytes] | None = None,
 ) -> RemoteDatabase:
-    """Opens a database as ``topicdb.connect`` does, with files read and checked already."""
+    """Opens a database as ``topicdb.connect`` does, with files read and checked already.
+
+    ``urls``: of the servers, which are sites of one cluster if they are several.
+    """
     options: dict[str, Any] = {}
     if tls_pair is not None:
         options["cert_chain"], options["private_key"] = tls_pair
@@ -173,7 +194,7 @@ def connect(
         options["tls_root_certs"] = tls_root_certs
     if tls_certificate_name is not None:
         options["override_hostname"] = tls_certificate_name
-    return RemoteDatabase(Connection(url, token, options))
+    return RemoteDatabase(Connection(urls, token, options))
 
 
 def _hold(connection: Connection, kind: str, name: str, takeover: bool) -> Callable[[], None]:

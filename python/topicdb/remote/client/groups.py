@@ -15,7 +15,7 @@ from topicdb.arguments.times import timeout_us
 from topicdb.follow.group import Group
 from topicdb.follow.member import Member
 from topicdb.follow.readers import OnChange
-from topicdb.remote.client.connection import Lease, RemoteHandle, wait_slices
+from topicdb.remote.client.lease import Lease, RemoteHandle, wait_slices
 from topicdb.remote.client.reading import WAIT_SLICE_US
 
 _ALL = (1 << 63) - 1

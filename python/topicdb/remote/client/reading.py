@@ -12,7 +12,8 @@ from topicdb import _core
 from topicdb.arguments.forms import Form
 from topicdb.arguments.times import TIMESTAMP_MAX
 from topicdb.cursor.scan import missing_metadata
-from topicdb.remote.client.connection import Connection, Lease, RemoteHandle, wait_slices
+from topicdb.remote.client.connection import Connection
+from topicdb.remote.client.lease import Lease, RemoteHandle, wait_slices
 from topicdb.remote.records import record_of
 from topicdb.remote.wire import batch_of, in_form
 from topicdb.types import CommitKnown, Receipt

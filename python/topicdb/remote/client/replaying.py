@@ -13,7 +13,8 @@ from topicdb._core import Batch
 from topicdb.arguments.filters import filter_list
 from topicdb.arguments.times import timeout_us
 from topicdb.remote.client import appending
-from topicdb.remote.client.connection import Connection, Lease, RemoteHandle, wait_slices
+from topicdb.remote.client.connection import Connection
+from topicdb.remote.client.lease import Lease, RemoteHandle, wait_slices
 from topicdb.remote.client.reading import WAIT_SLICE_US
 from topicdb.remote.message_ids import ids_of, runs_of
 from topicdb.remote.records import record_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from topicdb import _core
-from topicdb.errors import UnavailableError
+from topicdb._core import UnavailableError
 from topicdb.jobs import Committed, Staged
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.records import record_of

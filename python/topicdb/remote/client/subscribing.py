@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topicdb import _core
-from topicdb.errors import UnavailableError
-from topicdb.remote.client.connection import Lease, RemoteHandle, Stream
+from topicdb._core import UnavailableError
+from topicdb.remote.client.connection import Stream
+from topicdb.remote.client.lease import Lease, RemoteHandle
 from topicdb.remote.records import About
 from topicdb.remote.wire import batch_of, decode
 from topicdb.results import Delivered

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import pyarrow.flight as flight
 
 from topicdb import _core
-from topicdb.errors import AccessError, UnavailableError
+from topicdb._core import UnavailableError
+from topicdb.errors import AccessError
 from topicdb.remote.errors import packed, short
 from topicdb.remote.wire import encode
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.flight as flight
 
 from topicdb import _core
-from topicdb.errors import UnavailableError
+from topicdb._core import UnavailableError
 from topicdb.remote.server.access import ANYBODY, Access
 from topicdb.remote.server.faults import flight_error
 from topicdb.remote.server.handles import Caller

@@ -85,6 +85,7 @@ class Service:
         self._groups_lock = threading.Lock()
         self.replays = Replays(database, limits)
         self._calls: dict[str, Callable[..., Any]] = {
+            "cluster": self._cluster,
             "hello": self._hello,
             "extent": self._extent,
             "next": self._next,
@@ -100,9 +101,7 @@ class Service:
             "subscription.info": self._subscription_info,
             "subscription.find": self._subscription_find,
             "subscription.pause": lambda who, number: self.subscription(who, number).pause(),
-            "subscription.resume": lambda caller, number: self.subscription(
-                caller, number
-            ).resume(),
+            "subscription.resume": lambda who, number: self.subscription(who, number).resume(),
             "ping": self._ping,
             "hold": self._hold,
             "group": self._group,
@@ -238,7 +237,17 @@ class Service:
             "quota_bytes": self._core.quota().quota_bytes,
             "missing_shards": sorted(self._core.missing_shards("#")),
             "parcels": self._parcels.versions(),
+            "is_replicated": self.database.cluster is not None,
         }
+
+    def _cluster(self, caller: Caller) -> tuple[Any, ...]:
+        """Returns id, site, sites and shards of ``topicdb.cluster.ClusterStatus``."""
+        caller.access.check_any()
+        cluster = self.database.cluster
+        if cluster is None:
+            raise ValueError(f"{self.database.path} is no replicated database: it has no sites")
+        status = cluster.status()
+        return status.id, status.site, list(status.sites), list(status.shards)
 
     def _extent(self, caller: Caller, filters: Any) -> Extent:
         caller.access.check_read(filters)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from topicdb.errors import UnavailableError
+from topicdb._core import UnavailableError
 from topicdb.replay.distant.log import DistantLog
 from topicdb.replay.orders.faults import unpacked
 from topicdb.replay.orders.sockets import receive_line, send_line, short_address, socket_path

@@ -178,7 +178,7 @@ TEST(LeaderAnswerTest, AnswersArriveAsTheyWere) {
   bad.fault.conflicts.push_back({"a/#", {1, 2}, Serial{9}});
   bad.fault.preconditions.push_back({"t", 3, std::nullopt, "found", true});
   answer.outcomes = {good, bad};
-  answer.serial = Serial{11};
+  answer.index = 11;
   answer.known = KnownAppend{Serial{1}, 2, AppendDigest{3}};
   const std::string bytes = Encode(answer);
   const auto found = DecodeLeaderAnswer(bytes);
@@ -198,7 +198,7 @@ TEST(LeaderAnswerTest, AnswersArriveAsTheyWere) {
   EXPECT_FALSE(fault.preconditions.at(0).expected.has_value());
   EXPECT_EQ(fault.preconditions.at(0).found, "found");
   EXPECT_TRUE(fault.preconditions.at(0).expects_any);
-  EXPECT_EQ(found->serial, Serial{11});
+  EXPECT_EQ(found->index, 11U);
   EXPECT_EQ(found->known, answer.known);
   RefuseDamage(bytes, [](const std::string& damaged) { return DecodeLeaderAnswer(damaged); });
 }

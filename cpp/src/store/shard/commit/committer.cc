@@ -263,6 +263,7 @@ Status Committer::WriteBatch(CommitBuilder* builder, bool* logged) {
       saved.ok() ? shard_.Write({rocks::EntryKind::kCommit, durability}, builder->batch())
                  : saved.status();
   if (!status.ok()) {
+    if (shard_.environment->leader != nullptr) return status;
     return Status(status.code(),
                   status.message() + ": whether this commit is stored is seen after reopening");
   }

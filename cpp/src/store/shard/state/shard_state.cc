@@ -48,10 +48,9 @@ void ShardState::EndTransaction() {
   --open_transactions_;
 }
 
-Serial ShardState::NoteTransactionUntil(std::chrono::steady_clock::time_point until) {
+void ShardState::NoteTransactionUntil(std::chrono::steady_clock::time_point until) {
   const MutexLock lock(view_mutex_);
   elsewhere_until_ = std::max(elsewhere_until_, until);
-  return view_->serial();
 }
 
 bool ShardState::Publish(SlabViews new_slabs, DeleteRecords new_deletes) {

@@ -51,8 +51,7 @@ class ShardState {
   std::shared_ptr<const ShardView> BeginTransaction() TOPICDB_EXCLUDES(view_mutex_);
   void EndTransaction() TOPICDB_EXCLUDES(view_mutex_);
   // Counts a transaction as open until this moment, as well, which begins at another replica.
-  // Returns the last commit that readers see.
-  Serial NoteTransactionUntil(std::chrono::steady_clock::time_point until)
+  void NoteTransactionUntil(std::chrono::steady_clock::time_point until)
       TOPICDB_EXCLUDES(view_mutex_);
   // Makes what is committed, with these slabs and unfinished deletes, the view of new readers, and
   // wakes those that wait for commits. Returns whether a transaction is open that reads an earlier

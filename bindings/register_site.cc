@@ -1,0 +1,147 @@
+// A site of a cluster: this process's part in a database of which other sites have replicas.
+#include "register.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "topicdb/database/site.h"
+
+namespace topicdb::python {
+
+namespace py = pybind11;
+
+namespace {
+
+// Holds the site for Python, which may close it, and may be forked while it is open. The GIL guards
+// it.
+class OpenSite {
+ public:
+  explicit OpenSite(std::unique_ptr<Site> site) : site_(std::move(site)) {}
+  ~OpenSite() {
+    if (site_ != nullptr && site_->Forked()) new std::shared_ptr<Site>(std::move(site_));
+  }
+  OpenSite(const OpenSite&) = delete;
+  OpenSite& operator=(const OpenSite&) = delete;
+
+  // Returns the site, which stays open as long as the caller has it. Throws ForkedError or
+  // ClosedError.
+  std::shared_ptr<Site> Use() const {
+    if (site_ == nullptr) Raise(Closed("the site is closed"));
+    if (site_->Forked()) {
+      Raise(Status(Code::kForked, "the site was started by the parent of this process"));
+    }
+    return site_;
+  }
+  // Ends the site. May be repeated. REQUIRES: its database is closed
+  void Close() {
+    if (site_ == nullptr || site_->Forked()) return;
+    std::shared_ptr<Site> site;
+    site.swap(site_);
+    WithoutGil([&] { site.reset(); });
+  }
+
+ private:
+  std::shared_ptr<Site> site_;
+};
+
+std::shared_ptr<OpenSite> Start(const std::string& path, const std::string& name,
+                                const std::map<std::string, std::string>& sites,
+                                const std::string& listen, const std::string& clients,
+                                const std::tuple<std::string, std::string, std::string>& tls,
+                                std::chrono::microseconds election_timeout,
+                                std::chrono::microseconds commit_timeout) {
+  using std::chrono::milliseconds;
+  SiteOptions options;
+  options.path = path;
+  options.name = name;
+  options.sites = sites;
+  options.listen = listen;
+  options.clients = clients;
+  std::tie(options.authority, options.certificate, options.key) = tls;
+  options.election_timeout = std::chrono::duration_cast<milliseconds>(election_timeout);
+  options.commit_patience = std::chrono::duration_cast<milliseconds>(commit_timeout);
+  return std::make_shared<OpenSite>(
+      Unwrap(WithoutGil([&] { return Site::Start(std::move(options)); })));
+}
+
+std::unique_ptr<Database> OpenDatabase(const OpenSite& self, const OpenOptions& options,
+                                       std::chrono::microseconds timeout) {
+  const auto site = self.Use();
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(timeout);
+  return Unwrap(WithoutGil([&] { return site->OpenDatabase(options, patience); }));
+}
+
+const char* NameOf(ReplicaState state) {
+  switch (state) {
+    case ReplicaState::kFollowing:
+      return "following";
+    case ReplicaState::kTakingOver:
+      return "taking over";
+    case ReplicaState::kLeading:
+      return "leading";
+    case ReplicaState::kGivingUp:
+      return "giving up";
+    case ReplicaState::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+// Returns shard, state, replica that leads, term, and the indexes of entries: committed, applied,
+// first, last; and why the replica has failed, or an empty text.
+py::list Replicas(const OpenSite& self) {
+  const auto site = self.Use();
+  const auto reports = WithoutGil([&] { return site->Replicas(); });
+  py::list result;
+  for (const ReplicaReport& report : reports) {
+    result.append(py::make_tuple(report.shard, NameOf(report.state), report.leader, report.term,
+                                 report.committed, report.applied, report.first, report.last,
+                                 report.failure.ok() ? "" : report.failure.message()));
+  }
+  return result;
+}
+
+// Returns name, replica, and the addresses for other sites and for clients.
+py::list Sites(const OpenSite& self) {
+  py::list result;
+  for (const auto& site : self.Use()->Sites()) {
+    result.append(py::make_tuple(site.name, site.replica, site.peers, site.clients));
+  }
+  return result;
+}
+
+py::bytes ClusterOf(const OpenSite& self) {
+  const auto id = self.Use()->cluster_id();
+  if (id == decltype(id){}) return {};
+  return {reinterpret_cast<const char*>(id.data()), id.size()};
+}
+
+}  // namespace
+
+void RegisterSite(py::module_& module) {
+  py::class_<OpenSite, std::shared_ptr<OpenSite>>(module, "Site", "A site of a cluster.",
+                                                  py::release_gil_before_calling_cpp_dtor())
+      .def_static("start", &Start, py::arg("path"), py::arg("name"), py::arg("sites"),
+                  py::arg("listen"), py::arg("clients"), py::arg("tls"),
+                  py::arg("election_timeout_us"), py::arg("commit_timeout_us"))
+      .def("open_database", &OpenDatabase, py::arg("options"), py::arg("timeout_us"),
+           py::keep_alive<0, 1>())
+      .def(
+          "set_address",
+          [](const OpenSite& self, const std::string& name, const std::string& address) {
+            Check(self.Use()->SetAddress(name, address));
+          },
+          py::arg("name"), py::arg("address"))
+      .def_property_readonly("port", [](const OpenSite& self) { return self.Use()->port(); })
+      .def_property_readonly("replica", [](const OpenSite& self) { return self.Use()->replica(); })
+      .def("cluster", &ClusterOf)
+      .def("sites", &Sites)
+      .def("replicas", &Replicas)
+      .def("close", &OpenSite::Close);
+}
+
+}  // namespace topicdb::python

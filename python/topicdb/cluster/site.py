@@ -1,0 +1,217 @@
+"""A site of a cluster, which ``topicdb.Site`` is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from topicdb import _core
+from topicdb.arguments.times import duration_us
+from topicdb.closing import Closing
+from topicdb.creating import directories_for, settled_path
+from topicdb.database.completions import Completer
+from topicdb.database.database import Database
+from topicdb.database.opening import core_options
+from topicdb.replicas import Cluster, ClusterStatus, ReplicaStatus, SiteStatus
+
+PEERS_PORT = 8825
+
+
+class Site(Closing):
+    """This process's part in a database that outlives its machine. Thread-safe.
+
+    Several sites keep a replica of the database each. What is written is acknowledged once a
+    majority of them has it on disk. So nothing acknowledged is lost when fewer than half of the
+    machines die, and reading and writing go on: with three sites one may die, with five sites two.
+
+    Make one object of this class for a process, ``open`` the database, and close both, best by
+    ``with``. Each site needs a directory of its own. A forked child must not use a site.
+    """
+
+    _shown = ("status",)
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str,
+        sites: Mapping[str, str],
+        listen: str | None = None,
+        clients: str = "",
+        tls_authority: str | os.PathLike[str] | None = None,
+        tls_certificate: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+        election_timeout: str | timedelta = "500ms",
+        commit_timeout: str | timedelta = "10s",
+    ) -> None:
+        """Begins to take part in a cluster; does not wait for other sites.
+
+        Arguments:
+            path: the directory of the database at this site. It is made if it is not there.
+            name: the name of this site: letters, digits, ``.``, ``_`` and ``-``.
+            sites: all sites of the cluster, this one included: name to ``host:port``, where other
+                sites find it. The port is 8825 unless given. The names must be the same at all
+                sites, for ever; addresses may change from start to start. An empty one is not known
+                yet: ``set_address`` tells it.
+            listen: ``host:port`` to listen at. None: the address of this site. Port 0 takes any
+                free port; ``port`` says which.
+            clients: the URL at which ``topicdb.serve`` offers the database of this site, for
+                clients of other sites; empty if it does not.
+            tls_authority: PEM file of the certificate authority that vouches for all sites. Needed,
+                together with the next two, unless all sites are on this machine.
+            tls_certificate: PEM file of the certificate of this site.
+            tls_key: PEM file of the private key of that certificate.
+            election_timeout: when nothing was heard of the leader of a shard for this long (or up
+                to twice that), another one is elected. Let it be some ten times the time that a
+                message takes between sites.
+            commit_timeout: how long a call that writes waits for a leader and for a majority.
+
+        Raises:
+            ValueError: an option is wrong, or the directory is that of another site, of a site with
+                other sites, or of a database that is not replicated.
+            LockedError: another process has the directory open.
+            CorruptionError: the log of this site has lost something.
+            SchemaError: a later version of TopicDB has written the directory.
+            StorageError: the file system failed, or nobody can listen at that address.
+
+        Example:
+            >>> sites = {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.3"}
+            >>> with topicdb.Site("fleet.db", name="a", sites=sites) as site:  # doctest: +SKIP
+            ...     with site.open() as db:
+            ...         db.append([("metrics/h1/cpu", None, b"42")])
+        """
+        given = {one: address and _address(address, one) for one, address in sites.items()}
+        pair = tls_authority, tls_certificate, tls_key
+        if any(one is None for one in pair) != all(one is None for one in pair):
+            raise ValueError("tls_authority, tls_certificate and tls_key: give all three, or none")
+        self._path = settled_path(path)
+        self._name = name
+        self._database: Database | None = None
+        with directories_for(self._path):
+            self._core = _core.Site.start(
+                self._path,
+                name,
+                given,
+                "" if listen is None else _address(listen, "listen"),
+                clients,
+                (_file(tls_authority), _file(tls_certificate), _file(tls_key)),
+                election_timeout_us=duration_us(election_timeout, what="election_timeout"),
+                commit_timeout_us=duration_us(commit_timeout, what="commit_timeout"),
+            )
+
+    def open(self, *, timeout: str | timedelta = "60s", **options: Any) -> Database:
+        """Opens the database at this site. The first sites that come together create it.
+
+        It is used as a local database is. Reads see what this site has, which may be a moment
+        behind the others; after a write of its own a program sees what it has written. Writes go to
+        the sites that lead, wherever they are, and ``durability`` is ``"quorum"``: a majority of
+        the sites has fsynced what was acknowledged. Retention classes stay as they were at first,
+        and jobs and snapshots are not there yet.
+
+        Arguments:
+            timeout: how long to wait for a majority of the sites.
+            options: those of ``topicdb.open``, without ``mode``, ``only_shards``, ``on_damage``,
+                ``durability`` and ``directory_mode``.
+
+        Returns:
+            The database. Close it before the site; closing the site closes it, too. A site opens
+            its database once.
+
+        Raises:
+            NoQuorumError: no majority of the sites came together in time.
+            UnknownOutcomeError: the same, while the database was being created.
+            SchemaError: the options disagree with the schema that the cluster has.
+            ClosedError: the site is closed, or has opened its database before.
+            ValueError, TypeError: an option is wrong.
+        """
+        core = self._core.open_database(
+            core_options(**options), duration_us(timeout, what="timeout")
+        )
+        appends = Completer(core)
+        database = SiteDatabase(core, appends, self)
+        appends.retire_with(database)
+        self._database = database
+        return database
+
+    def status(self) -> ClusterStatus:
+        """Returns how the cluster stands, as this site knows it."""
+        sites = [SiteStatus(*one) for one in self._core.sites()]
+        names = {one.replica: one.name for one in sites}
+        shards = [
+            ReplicaStatus(one[0], one[1], names.get(one[2]), *one[3:8], one[8] or None)
+            for one in self._core.replicas()
+        ]
+        return ClusterStatus(self._core.cluster().hex(), self._name, sites, shards)
+
+    def set_address(self, name: str, address: str) -> None:
+        """Says that another site has another address now.
+
+        Arguments:
+            name: the name of the other site.
+            address: where it is found, ``host:port``.
+
+        Raises:
+            ValueError: there is no such site, or the address is wrong.
+        """
+        self._core.set_address(name, _address(address, name))
+
+    def close(self) -> None:
+        """Closes the database, and takes part no more. May be repeated.
+
+        Where this site leads, another one takes over first, if it is up.
+        """
+        if self._database is not None:
+            self._database.close()
+        self._core.close()
+
+    @property
+    def name(self) -> str:
+        """The name of this site."""
+        return self._name
+
+    @property
+    def path(self) -> str:
+        """The directory of the database at this site."""
+        return self._path
+
+    @property
+    def port(self) -> int:
+        """The port at which other sites find this one."""
+        return self._core.port
+
+    def __repr__(self) -> str:
+        return f"<topicdb.Site {self._name!r} of {self._path!r}>"
+
+
+class SiteDatabase(Database):
+    """The database of a site; ``Site.open`` makes it."""
+
+    def __init__(self, core: _core.Database, appends: Completer, site: Site) -> None:
+        super().__init__(core, appends)
+        self._site = site
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster that this database lives on."""
+        return Cluster(self._site.status)
+
+    def _nature(self) -> str:
+        return f"{super()._nature()}, replicated"
+
+
+def _file(path: str | os.PathLike[str] | None) -> str:
+    return "" if path is None else os.fspath(path)
+
+
+def _address(text: str, what: str) -> str:
+    """Returns an address with its port."""
+    host, colon, port = text.rpartition(":")
+    if not colon or "]" in port or (":" in host and not host.startswith("[")):  # no port
+        host, port = text, str(PEERS_PORT)
+        if ":" in host and not host.startswith("["):
+            host = f"[{host}]"
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        raise ValueError(f"{what}: expected host:port, got {text!r}")
+    return f"{host}:{port}"

@@ -1,0 +1,139 @@
+"""Sites in processes of their own, which are killed, and their clients."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_runs import error_of, output_of
+from served import Process
+from sites import NAMES, Servers, servers
+
+import topicdb
+from topicdb import _core
+
+pytestmark = pytest.mark.skipif(
+    bool(_core.REPLICATION_LACKS), reason=f"no replication: {_core.REPLICATION_LACKS}"
+)
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Servers]:
+    with servers(tmp_path, "--shards", 2) as found:
+        yield found
+
+
+def append_until_stored(database: topicdb.Database, n: int) -> None:
+    """Appends a message; asks again with the same id while no site can tell its outcome."""
+    while True:
+        try:
+            database.append([(f"k/{n % 10}", n, b"%d" % n)], id=f"append-{n}")
+        except topicdb.UnavailableError:
+            continue
+        return
+
+
+def test_no_client_notices_that_a_site_is_killed(three: Servers) -> None:
+    with topicdb.connect(three.urls) as database:
+        count = 0
+        for round in range(4):
+            for _ in range(20):
+                append_until_stored(database, count)
+                count += 1
+            # Now the site that leads, now that to which the client is connected.
+            connected = next(name for name in NAMES if three.url(name) == database.path)
+            killed = three.leader() if round % 2 == 0 else connected
+            three.kill(killed)
+            for _ in range(20):
+                append_until_stored(database, count)
+                count += 1
+            assert database.scan("k/#").count() == count
+            three.start(killed)
+    for url in three.urls:
+        with topicdb.connect(url) as database:
+            database.append([("after", None, b"")])
+            found = [int(message.value) for message in database.scan("k/#", order="time")]
+            assert found == list(range(count)), url
+
+
+def test_an_append_without_an_id_is_sent_again(three: Servers) -> None:
+    with topicdb.connect(three.urls) as database:
+        database.append([("t", 1, b"1")])
+        future = database.append_async([("t", 2, b"2")])
+        assert future.result().count == 1
+        connected = next(name for name in NAMES if three.url(name) == database.path)
+        three.kill(connected)
+        assert database.append([("t", 3, b"3")]).count == 1
+        assert database.append_async([("t", 4, b"4")]).result().count == 1
+        assert [message.value for message in database.scan("t", order="time")] == [
+            b"1",
+            b"2",
+            b"3",
+            b"4",
+        ]
+        assert database.path != three.url(connected)
+        assert database.cluster is not None
+        told = database.cluster.status()
+        assert {site.name: site.clients for site in told.sites} == {
+            name: three.url(name) for name in NAMES
+        }
+
+
+def test_a_client_needs_one_site_that_answers(three: Servers) -> None:
+    three.kill("a")
+    with topicdb.connect(three.urls) as database:
+        assert database.path == three.url("b")
+    with pytest.raises(topicdb.UnavailableError, match="none of"):
+        topicdb.connect(["grpc://127.0.0.1:1", "grpc://127.0.0.1:2"])
+    with pytest.raises(ValueError, match="at least one"):
+        topicdb.connect([])
+
+
+def test_the_command_shows_the_sites(three: Servers, tmp_path: Path) -> None:
+    text = output_of("cluster", "status", three.url("a"))
+    assert text.startswith("cluster ")
+    for name in NAMES:
+        assert three.url(name) in text
+    led: list[int] = []
+    while sorted(led) != [0, 1]:  # each shard has one leader, once all have elected it
+        told = json.loads(output_of("cluster", "status", three.url("b"), "--json"))
+        assert told["asked"] == "b"
+        assert [site["state"] for site in told["sites"]] == ["up", "up", "up"]
+        shards = [one for site in told["sites"] for one in site["shards"]]
+        led = [one["shard"] for one in shards if one["state"] == "leading"]
+    three.kill("c")
+    told = json.loads(output_of("cluster", "status", three.url("b"), "--json"))
+    assert {site["name"]: site["state"] for site in told["sites"]} == {
+        "a": "up",
+        "b": "up",
+        "c": "down",
+    }
+    assert "is a directory" in error_of("cluster", "status", tmp_path)
+
+
+def test_a_server_of_one_process_has_no_sites(tmp_path: Path) -> None:
+    with Process(tmp_path / "db") as server:
+        assert "is not replicated" in error_of("cluster", "status", server.url)
+        with topicdb.connect(server.url) as database:
+            assert database.cluster is None
+    with topicdb.open(tmp_path / "other") as local:
+        assert local.cluster is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--site", "a"], "name all sites"),
+        (["--sites", "a=127.0.0.1:7"], "go with --site"),
+        (["--site", "a", "--sites", "b=127.0.0.1:7"], "not among the sites"),
+        (["--site", "a", "--sites", "a=127.0.0.1:7", "--durability", "none"], "--durability"),
+        (["--site", "a", "--sites", "a=127.0.0.1:7", "--peers-ca", "x.pem"], "--tls-cert"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    assert message in error_of("serve", tmp_path / "db", "--listen", "127.0.0.1:0", *arguments)
+    assert not (tmp_path / "db" / "TOPICDB").exists()
