@@ -11,7 +11,7 @@ ReplicaState: TypeAlias = Literal["following", "taking over", "leading", "giving
 
 @dataclass(frozen=True, slots=True)
 class SiteStatus:
-    """A site of a cluster.
+    """A site of a cluster. Made by ``Cluster.status``.
 
     Attributes:
         name: its name.
@@ -28,7 +28,7 @@ class SiteStatus:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """The replica of one shard at the site that was asked.
+    """The replica of one shard at the site that was asked. Made by ``Cluster.status``.
 
     Attributes:
         shard: the number of the shard.
@@ -60,7 +60,7 @@ class ReplicaStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """How a cluster stands, as one of its sites knows it.
+    """How a cluster stands, as one of its sites knows it. Made by ``Cluster.status``.
 
     Attributes:
         id: names the cluster: 32 hexadecimal digits; empty until a majority has met.
@@ -88,7 +88,13 @@ class ClusterStatus:
 
 
 class Cluster:
-    """The cluster of a replicated database. ``Database.cluster`` gives it to you. Thread-safe."""
+    """The cluster of a replicated database. Made by ``Database.cluster``. Thread-safe.
+
+    Example:
+        >>> cluster = db.cluster  # doctest: +SKIP
+        >>> [site.name for site in cluster.status().sites]  # doctest: +SKIP
+        ['a', 'b', 'c']
+    """
 
     def __init__(self, ask: Callable[[], ClusterStatus]) -> None:
         self._ask = ask

@@ -11,6 +11,7 @@ import topicdb
 PUBLIC_MODULES = [
     "topicdb",
     "topicdb.bridge",
+    "topicdb.cluster",
     "topicdb.engines",
     "topicdb.forward",
     "topicdb.jobs",
