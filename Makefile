@@ -8,11 +8,15 @@ ARGS ?=
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: ## a year of New York's flights and weather as MQTT messages: stored by Spark, read back, plotted
 	@scripts/demo.sh $(ARGS)
+
+.PHONY: cluster-demo
+cluster-demo: ## three sites, a load, and kill -9 of those that lead, while you watch; ARGS="--kills 10"
+	@scripts/cluster_demo.sh $(ARGS)
 
 .PHONY: dev
 dev: ## make .venv the place to develop in: a changed .py is live at once, C++ is compiled on import
