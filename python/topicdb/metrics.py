@@ -54,6 +54,17 @@ _SUBSCRIPTION_COUNTERS = {
 }
 
 
+_REPLICA_GAUGES = {
+    "leads": "Whether this site leads the shard.",
+    "term": "How many elections of the shard there were, at least.",
+    "committed": "The last entry of the log that a majority of the sites has.",
+    "applied": "The last entry that readers see here.",
+    "lag": "Entries that are committed and not applied here.",
+    "log_entries": "Entries that the log still has.",
+    "failed": "Whether the replica takes part no more.",
+}
+
+
 class Collector(_Collector):
     """Metrics of a database, and of the server that offers it, as they are at each collection.
 
@@ -74,6 +85,7 @@ class Collector(_Collector):
         try:
             stats = self._database.stats()
             found += _of_shards(stats)
+            found += _of_replicas(self._database)
         except (_core.Error, ValueError):
             up = 0
         else:
@@ -131,6 +143,28 @@ def serve_metrics(collector: Collector, host: str, port: int) -> tuple[Any, thre
     registry.register(collector)
     server, thread = start_http_server(port, addr=host, registry=registry)
     return server, thread
+
+
+def _of_replicas(database: Database) -> list[Metric]:
+    if database.cluster is None:
+        return []
+    gauges = {
+        name: GaugeMetricFamily(f"topicdb_replica_{name}", text, labels=["shard"])
+        for name, text in _REPLICA_GAUGES.items()
+    }
+    for one in database.cluster.status().shards:
+        values = {
+            "leads": one.state == "leading",
+            "term": one.term,
+            "committed": one.committed,
+            "applied": one.applied,
+            "lag": one.lag,
+            "log_entries": max(0, one.last - one.first + 1),
+            "failed": one.failure is not None,
+        }
+        for name, value in values.items():
+            gauges[name].add_metric([str(one.shard)], float(value))
+    return list(gauges.values())
 
 
 def _of_shards(stats: dict[str, Any]) -> list[Metric]:

@@ -18,6 +18,7 @@
 #include "replication/cluster/site_identity.h"
 #include "replication/entry.h"
 #include "replication/entry_parts.h"
+#include "replication/forward/leader_call.h"
 #include "replication/snapshot/snapshot_manifest.h"
 #include "store/catalog/descriptor.h"
 #include "store/catalog/meta.h"
@@ -212,6 +213,33 @@ void CheckHashed(std::string bytes, Decode decode) {
   Expect(again.ok() && *again == *decoded, "a message between sites changes");
 }
 
+// Expects that all texts of a call are in its bytes.
+void CheckLeaderCall(std::string bytes) {
+  AppendLittle<std::uint64_t>(&bytes, Hash64(bytes));
+  const auto call = replication::DecodeLeaderCall(bytes);
+  if (!call.ok()) return;
+  for (const replication::SentCommit& commit : call->commits) {
+    std::uint64_t size = 0;
+    for (const MessageView& message : commit.messages) {
+      size += message.topic.size() + message.value.size();
+    }
+    Expect(size <= bytes.size(), "a call has more than its bytes");
+    if (!commit.transaction.has_value() || commit.transaction->is_serial.empty()) continue;
+    Expect(commit.transaction->is_serial.size() == commit.messages.size(),
+           "a call marks other messages than it has");
+  }
+}
+
+// Expects that what is decoded, and encoded again, stays as it is.
+void CheckLeaderAnswer(std::string bytes) {
+  AppendLittle<std::uint64_t>(&bytes, Hash64(bytes));
+  const auto answer = replication::DecodeLeaderAnswer(bytes);
+  if (!answer.ok()) return;
+  const std::string encoded = replication::Encode(*answer);
+  const auto again = replication::DecodeLeaderAnswer(encoded);
+  Expect(again.ok() && replication::Encode(*again) == encoded, "an answer changes");
+}
+
 void Run(std::string_view input) {
   if (input.empty()) return;
   const auto kind = static_cast<FuzzRecord>(static_cast<std::uint8_t>(input[0]) % kFuzzRecords);
@@ -270,6 +298,10 @@ void Run(std::string_view input) {
     case FuzzRecord::kSiteIdentity:
       return CheckHashed<replication::SiteIdentity>(std::string(input),
                                                     replication::DecodeSiteIdentity);
+    case FuzzRecord::kLeaderCall:
+      return CheckLeaderCall(std::string(input));
+    case FuzzRecord::kLeaderAnswer:
+      return CheckLeaderAnswer(std::string(input));
   }
 }
 

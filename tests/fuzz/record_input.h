@@ -30,7 +30,9 @@ enum class FuzzRecord : std::uint8_t {
   kClusterCommand,
   kClusterSnapshot,
   kSiteIdentity,
+  kLeaderCall,
+  kLeaderAnswer,
 };
-inline constexpr std::uint8_t kFuzzRecords = 24;
+inline constexpr std::uint8_t kFuzzRecords = 26;
 
 }  // namespace topicdb

@@ -8,6 +8,7 @@
 #include "replication/cluster/cluster_state.h"
 #include "replication/cluster/site_identity.h"
 #include "replication/entry.h"
+#include "replication/forward/leader_call.h"
 #include "replication/snapshot/snapshot_manifest.h"
 #include "store/catalog/descriptor.h"
 #include "store/catalog/meta.h"
@@ -154,6 +155,46 @@ void WriteCluster(Seeds* seeds) {
   write(FuzzRecord::kSiteIdentity, replication::Encode(replication::SiteIdentity{{1}, "a", 1, 77}));
 }
 
+void WriteLeaderCalls(Seeds* seeds) {
+  const auto write = [seeds](FuzzRecord kind, const std::string& bytes) {
+    seeds->Write(kind, bytes.substr(0, bytes.size() - kHashBytes));
+  };
+  const MessageView messages[] = {{"a/b", 1, "value"}, {"c", kAssignTimestamp, "12345678"}};
+  const AppendId id{"id", {1, 2}, 2};
+  TransactionOps ops;
+  ops.start_serial = Serial{5};
+  ops.generation = Generation{1};
+  ops.reads.push_back({Filter::Everything(), {1, 2}});
+  ops.deletes.push_back({Filter::Parse("a/#").value(), {}});
+  ops.requirements = {{"t", 1, "value", false}, {"u", 2, std::nullopt, true}};
+  ops.is_serial = {false, true};
+  ShardCommit append;
+  append.messages = messages;
+  append.id = &id;
+  ShardCommit transaction;
+  transaction.messages = messages;
+  transaction.transaction = &ops;
+  ShardCommit* const commits[] = {&append, &transaction};
+  std::size_t count = 0;
+  write(FuzzRecord::kLeaderCall, replication::EncodeCommits(commits, 1 << 20, &count));
+  for (const auto kind :
+       {replication::LeaderCallKind::kBegin, replication::LeaderCallKind::kFindAppend,
+        replication::LeaderCallKind::kRotate, replication::LeaderCallKind::kDropSlab,
+        replication::LeaderCallKind::kStored, replication::LeaderCallKind::kPart}) {
+    replication::LeaderCall call;
+    call.kind = kind;
+    call.id = "id";
+    write(FuzzRecord::kLeaderCall, replication::Encode(call));
+  }
+  replication::LeaderAnswer answer;
+  answer.status = NotLeader("another one leads");
+  answer.outcomes.resize(2);
+  answer.outcomes[1].fault.conflicts.push_back({"a/#", {1, 2}, Serial{9}});
+  answer.outcomes[1].fault.preconditions.push_back({"t", 3, "expected", std::nullopt, false});
+  answer.known = KnownAppend{Serial{1}, 2, {3}};
+  write(FuzzRecord::kLeaderAnswer, replication::Encode(answer));
+}
+
 // Writes the nodes of the trie of "a", "a/b", "a/+" and "#".
 void WriteNodes(Seeds* seeds) {
   std::string nodes;
@@ -218,6 +259,7 @@ int main(int count, char** arguments) {
   WriteEntries(&seeds);
   WriteSnapshots(&seeds);
   WriteCluster(&seeds);
+  WriteLeaderCalls(&seeds);
   WriteNodes(&seeds);
   WriteSkipstream(&seeds);
   WriteEnvelopes(&seeds);

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 from sites import NAMES, Sites, sites
 
 import topicdb
 from topicdb import _core
+from topicdb.metrics import Collector
 
 pytestmark = pytest.mark.skipif(
     bool(_core.REPLICATION_LACKS), reason=f"no replication: {_core.REPLICATION_LACKS}"
@@ -132,6 +134,23 @@ def test_every_site_knows_who_leads(three: Sites) -> None:
         assert told[leader.name].shards[shard].state == "leading"
     assert told["a"].leader_of(99) is None
     assert {status.id for status in told.values()} == {told["a"].id}
+
+
+def test_replicas_have_metrics(three: Sites) -> None:
+    led = 0.0
+    while led < SHARDS:  # each shard has one leader, once all have elected it
+        led = 0.0
+        for database in three.databases.values():
+            registry = CollectorRegistry()
+            registry.register(Collector(database))
+            for shard in map(str, range(SHARDS)):
+                found = {
+                    name: registry.get_sample_value(f"topicdb_replica_{name}", {"shard": shard})
+                    for name in ("leads", "term", "committed", "applied", "lag", "failed")
+                }
+                assert found["failed"] == 0 and found["term"] and found["committed"]
+                assert found["lag"] is not None and found["applied"]
+                led += found["leads"] or 0
 
 
 def test_what_changes_one_replica_only_is_refused(three: Sites, tmp_path: Path) -> None:

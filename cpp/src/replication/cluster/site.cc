@@ -226,11 +226,18 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
   replicas.flush_bytes = options_.flush_bytes;
   replicas.group = identity_->group + 1;
   for (const ClusterSite& site : state.sites) replicas.voters.push_back(site.replica);
-  return Database::Open(
-      options_.path, options, [&](std::shared_ptr<const ShardEnvironment> environment) {
-        shards_ = std::make_shared<SiteShards>(raft_.get(), std::move(environment), replicas);
-        return std::make_unique<SharedShards>(shards_);
-      });
+  TOPICDB_ASSIGN_OR_RETURN(auto database,
+                           Database::Open(options_.path, options,
+                                          [&](std::shared_ptr<const ShardEnvironment> environment) {
+                                            shards_ = std::make_shared<SiteShards>(
+                                                raft_.get(), std::move(environment), replicas);
+                                            return std::make_unique<SharedShards>(shards_);
+                                          }));
+  // A new database has no slabs before a site leads. It can be used without them, too.
+  for (const auto& [index, replica] : shards_->All()) {
+    if (!replica->AwaitMade(LeftUntil(deadline, milliseconds::max()))) break;
+  }
+  return database;
 }
 
 std::vector<ReplicaReport> Site::Replicas() const {

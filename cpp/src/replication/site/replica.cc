@@ -109,6 +109,17 @@ Result<std::shared_ptr<Shard>> Replica::Read(Serial at_least, std::chrono::milli
   }
 }
 
+bool Replica::AwaitMade(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  CommitSignal& commits = *environment_->commits;
+  for (;;) {
+    const std::uint64_t seen = commits.count();
+    if (!shard()->view()->slabs().empty()) return true;
+    if (!failure().ok() || std::chrono::steady_clock::now() >= deadline) return false;
+    commits.WaitUntil(seen, deadline);
+  }
+}
+
 std::shared_ptr<Shard> Replica::shard() const {
   const MutexLock lock(mutex_);
   return given_;

@@ -64,6 +64,8 @@ class Replica : private RaftClient {
   // if that takes longer than `patience`, and the reason if this replica has failed.
   Result<std::shared_ptr<Shard>> Read(Serial at_least, std::chrono::milliseconds patience)
       TOPICDB_EXCLUDES(mutex_);
+  // Waits until some leader has made the shard, and returns whether that is so.
+  bool AwaitMade(std::chrono::milliseconds patience) TOPICDB_EXCLUDES(mutex_);
   // Returns the shard as it is now.
   std::shared_ptr<Shard> shard() const TOPICDB_EXCLUDES(mutex_);
   // Calls `replace` with the shard, and again with each snapshot that takes its place. It must only
