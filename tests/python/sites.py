@@ -29,8 +29,11 @@ def at_once(calls: Mapping[str, Callable[[], Made]]) -> dict[str, Made]:
 class Sites:
     """Three sites in this process, each with its database. Close it."""
 
-    def __init__(self, directory: Path, **options: Any) -> None:
+    def __init__(
+        self, directory: Path, tls: Mapping[str, Any] | None = None, **options: Any
+    ) -> None:
         self.directory = directory
+        self.tls = tls or {}
         self.options = options
         self.sites: dict[str, topicdb.Site] = {}
         self.databases: dict[str, topicdb.Database] = {}
@@ -46,7 +49,7 @@ class Sites:
             sites=dict.fromkeys(NAMES, ""),
             listen="127.0.0.1:0",
             election_timeout=ELECTION,
-            **options,
+            **{**self.tls, **options},
         )
         for one, site in self.sites.items():
             for other in self.sites.values():
@@ -75,8 +78,8 @@ class Sites:
 
 
 @contextmanager
-def sites(directory: Path, **options: Any) -> Iterator[Sites]:
-    found = Sites(directory, **options)
+def sites(directory: Path, tls: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Sites]:
+    found = Sites(directory, tls, **options)
     try:
         yield found
     finally:

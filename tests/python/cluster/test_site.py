@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
+from served import make_certificates
 from sites import NAMES, Sites, sites
 
 import topicdb
@@ -159,6 +160,27 @@ def test_what_changes_one_replica_only_is_refused(three: Sites, tmp_path: Path) 
         database.set_retention({"#": "1d"})
     with pytest.raises(topicdb.ReadOnlyError, match="snapshot"):
         database.snapshot(tmp_path / "copy")
+
+
+def test_sites_talk_with_tls(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path / "certificates")
+    tls = {
+        "tls_authority": made.root,
+        "tls_certificate": made.certificate,
+        "tls_key": made.key,
+    }
+    with sites(tmp_path, tls) as found:
+        for name, database in found.databases.items():
+            database.append([(f"t/{name}", 1, b"")])
+            assert database.scan(f"t/{name}").count() == 1
+        with (
+            topicdb.Site(  # it knows the addresses, and has no certificate
+                tmp_path / "d", name="a", sites=dict.fromkeys(NAMES, ""), listen="127.0.0.1:0"
+            ) as stranger,
+            pytest.raises(topicdb.NoQuorumError),
+        ):
+            stranger.set_address("b", f"127.0.0.1:{found.sites['b'].port}")
+            stranger.open(timeout="1s")
 
 
 def test_two_of_three_sites_go_on(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ constexpr std::chrono::seconds kReadOnlyPatience(10);
 constexpr int kReadOnlyAttemptsUnchanged = 5;
 constexpr std::chrono::milliseconds kReadOnlyPause(10);
 
-const Status& StatusOf(const Status& status) { return status; }
+Code CodeOf(const Status& status) { return status.code(); }
 template <typename Value>
-const Status& StatusOf(const Result<Value>& result) {
-  return result.status();
+Code CodeOf(const Result<Value>& result) {
+  return result.status().code();
 }
 
 // Does something here if this replica leads, and else at the one that does. Begins anew as long as
@@ -34,11 +34,11 @@ auto WhereLed(const Shard& shard, ShardLeader* leader, Here here, AtLeader at_le
   for (;;) {
     if (shard.MayWrite().ok()) {
       auto done = here();
-      if (StatusOf(done).code() != Code::kNotLeader) return done;
+      if (CodeOf(done) != Code::kNotLeader) return done;
     }
     auto done = at_leader(leader, deadline);
     const bool is_over = ShardLeader::Clock::now() >= deadline;
-    if (StatusOf(done).code() != Code::kNotLeader || is_over) return done;
+    if (CodeOf(done) != Code::kNotLeader || is_over) return done;
   }
 }
 

@@ -263,7 +263,8 @@ Status Committer::WriteBatch(CommitBuilder* builder, bool* logged) {
       saved.ok() ? shard_.Write({rocks::EntryKind::kCommit, durability}, builder->batch())
                  : saved.status();
   if (!status.ok()) {
-    if (shard_.environment->leader != nullptr) return status;
+    // Of a shard with replicas, its log says whether the commit may be stored.
+    if (shard_.environment->leader != nullptr) return Status(status.code(), status.message());
     return Status(status.code(),
                   status.message() + ": whether this commit is stored is seen after reopening");
   }
