@@ -197,7 +197,9 @@ class Connection:
         text = _text_of(error)
         if isinstance(error, (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError)):
             return AccessError(f"{self.url}: {text}")
-        self._is_broken = self.has_others
+        # A stream that somebody has cancelled, or a call that took too long, is no sign of that.
+        if isinstance(error, flight.FlightUnavailableError):
+            self._is_broken = self.has_others
         return UnavailableError(f"{self.url}: {text}")
 
     @contextmanager
