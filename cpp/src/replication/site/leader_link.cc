@@ -133,6 +133,7 @@ std::size_t LeaderLink::CommitRun(std::span<ShardCommit* const> group, Clock::ti
   std::size_t count = 0;
   const std::string call = EncodeCommits(group.first(may_go), kMessageBytesMax, &count);
   const auto sent = group.first(count);
+  for (ShardCommit* commit : sent) commit->status = UnknownOutcome({});  // if memory is short now
   Result<LeaderAnswer> answer = Call(call, deadline);
   if (answer.ok() && answer->outcomes.size() != count) {
     answer = UnknownOutcome(name_ + ": the leader has answered for other commits");

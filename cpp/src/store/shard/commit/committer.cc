@@ -78,18 +78,24 @@ std::unique_ptr<CommitBuilder> Committer::NewBuilder(const ExpectedWrites& expec
 
 void Committer::CommitGroup(std::span<ShardCommit* const> group) {
   ShardLeader* const leader = shard_.environment->leader.get();
-  if (leader == nullptr) {
-    CommitHere(group);
-  } else {
+  if (leader == nullptr) return CommitHere(group);
+  for (ShardCommit* commit : group) commit->status = NotLeader({});  // until it is known
+  try {
     CommitAtLeader(group, leader);
+  } catch (const std::exception& error) {
+    for (ShardCommit* commit : group) {
+      const Code code = commit->status.code();
+      if (code != Code::kNotLeader && code != Code::kUnknownOutcome) continue;
+      commit->status = Status(code, "committing to " + shard_.Name() + ": " + error.what());
+    }
   }
 }
 
 void Committer::CommitAtLeader(std::span<ShardCommit* const> group, ShardLeader* leader) {
   const auto deadline = ShardLeader::Clock::now() + leader->patience();
   std::vector<ShardCommit*> waiting(group.begin(), group.end());
-  std::vector<ShardCommit*>
-      doubtful;  // an append with an id is stored once, however often it comes
+  // Those whose outcome is unknown: an append with an id is stored once, however often it comes.
+  std::vector<ShardCommit*> doubtful;
   const auto keep_undone = [&] {
     std::erase_if(waiting, [&](ShardCommit* commit) {
       if (commit->status.code() == Code::kUnknownOutcome && commit->id != nullptr) {
