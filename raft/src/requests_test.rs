@@ -74,6 +74,22 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
+/// Requires that nobody was asked, or that no answer came, and returns the text.
+fn unanswered(answer: Result<Vec<u8>, Unanswered>) -> String {
+    match answer {
+        Err(Unanswered::TimedOut(text) | Unanswered::NotAsked(text)) => text,
+        answer => panic!("{answer:?}"),
+    }
+}
+
+/// Requires that nobody was asked, and returns the text.
+fn not_asked(answer: Result<Vec<u8>, Unanswered>) -> String {
+    match answer {
+        Err(Unanswered::NotAsked(text)) => text,
+        answer => panic!("{answer:?}"),
+    }
+}
+
 /// Requires that no answer came, and returns the text.
 fn timed_out(answer: Result<Vec<u8>, Unanswered>) -> String {
     match answer {
@@ -211,7 +227,7 @@ fn some_requests_are_under_way_and_others_wait() {
     let asks = asking(&place_of(&answers));
     let all: Vec<_> = (0..CONNECTIONS_MAX + 4).map(|_| ask_later(&asks, b"slow")).collect();
     wait_until("requests", || gate.holds(CONNECTIONS_MAX) && asks.requests().waiting(ANSWERS) == 4);
-    let text = timed_out(ask(&asks, b"one more", SHORT));
+    let text = not_asked(ask(&asks, b"one more", SHORT));
     assert!(text.contains("too many requests are under way"), "{text}");
     gate.open();
     for asked in all {
@@ -311,7 +327,7 @@ fn a_replica_that_goes_and_comes_back_is_asked_again() {
     again.answer_by(echo());
     assert_eq!(ask(&asks, b"two", LONG).unwrap(), echoed(b"two")); // not over the connection that has ended
     drop(again);
-    wait_until("a refusal", || timed_out(ask(&asks, b"three", SHORT)).contains("refused"));
+    wait_until("a refusal", || unanswered(ask(&asks, b"three", SHORT)).contains("refused"));
     let back = Transport::listen(&address, ANSWERS, None).unwrap();
     let waits = ask_later(&asks, b"four");
     wait_until("a request", || asks.requests().waiting(ANSWERS) == 1);
@@ -391,7 +407,7 @@ fn who_is_silent_or_says_something_wrong_is_given_up() {
     for (said, why) in wrong {
         let asks = asking(&letting_in(said));
         let limit = if why == "nothing came" { SHORT } else { LONG };
-        wait_until(why, || timed_out(ask(&asks, b"one", limit)).contains(why));
+        wait_until(why, || unanswered(ask(&asks, b"one", limit)).contains(why));
         assert_eq!(asks.requests().connections(ANSWERS), (0, 0));
         let answers = listen(ANSWERS);
         answers.answer_by(echo());
@@ -419,11 +435,21 @@ fn who_greets_as_another_is_not_asked() {
             counts.fetch_add(1, Ordering::SeqCst);
         }));
         wait_until("attempts", || {
-            timed_out(ask(&asks, b"one", SHORT)).contains("was not asked")
+            not_asked(ask(&asks, b"one", SHORT)).contains("was not asked")
                 && counted.load(Ordering::SeqCst) > 1
         });
         assert_eq!(heard.load(Ordering::SeqCst), 0);
     }
+}
+
+#[test]
+fn who_is_not_there_is_given_up_before_the_answer_would_be_late() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap(); // it takes connections, and greets nobody
+    let asks = asking(&silent.local_addr().unwrap().to_string());
+    let began = Instant::now();
+    let text = not_asked(asks.requests().ask(ANSWERS, b"one", SHORT, LONG));
+    assert!(text.contains("was not asked within 50ms"), "{text}");
+    assert!(began.elapsed() < LONG, "it waited for the answer");
 }
 
 #[test]
@@ -483,6 +509,6 @@ fn only_sites_of_one_authority_ask_each_other() {
     let strange = open(ANSWERS, "stranger");
     connect(&asks, &strange);
     for asks in [&stranger, &asks] {
-        wait_until("a refusal", || timed_out(ask(asks, b"one", SHORT)).to_lowercase().contains("unknown"));
+        wait_until("a refusal", || unanswered(ask(asks, b"one", SHORT)).to_lowercase().contains("unknown"));
     }
 }
