@@ -48,6 +48,22 @@ void ShowAsSentence(PyObject* type) {
   py::setattr(type, "__str__", py::getattr(PyExc_Exception, "__str__"));
 }
 
+// Defines the errors of servers and sites that are not there.
+void DefineUnavailable(py::module_& module, PyObject* error) {
+  PyObject* unavailable =
+      Define(module, "UnavailableError", "A server, or a majority of the sites, is not there.",
+             py::make_tuple(py::handle(error), py::handle(PyExc_ConnectionError)));
+  classes.no_quorum = Define(
+      module, "NoQuorumError",
+      "No site has come to lead in time: a majority must be up. Nothing was done.", unavailable);
+  classes.unknown_outcome = Define(
+      module, "UnknownOutcomeError",
+      "The site that leads was lost: what was asked may be done, now or later.", unavailable);
+  classes.stale =
+      Define(module, "StaleError", "This site has not come to what a read asks for in time.",
+             py::make_tuple(py::handle(unavailable), py::handle(PyExc_TimeoutError)));
+}
+
 PyObject* ClassOf(Code code) {
   switch (code) {
     case Code::kTopic:
@@ -130,18 +146,7 @@ void RegisterErrors(py::module_& module) {
       Define(module, "MissingShardError",
              "The database was opened without a shard that this needs; nothing was changed.",
              both(PyExc_OSError));
-  PyObject* unavailable =
-      Define(module, "UnavailableError", "A server, or a majority of the sites, is not there.",
-             both(PyExc_ConnectionError));
-  classes.no_quorum = Define(
-      module, "NoQuorumError",
-      "No site has come to lead in time: a majority must be up. Nothing was done.", unavailable);
-  classes.unknown_outcome = Define(
-      module, "UnknownOutcomeError",
-      "The site that leads was lost: what was asked may be done, now or later.", unavailable);
-  classes.stale =
-      Define(module, "StaleError", "This site has not come to what a read asks for in time.",
-             py::make_tuple(py::handle(unavailable), py::handle(PyExc_TimeoutError)));
+  DefineUnavailable(module, error);
   classes.conflict = Define(
       module, "ConflictError",
       "A transaction lost against another commit; nothing was applied, a retry may succeed.\n\n"

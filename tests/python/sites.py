@@ -117,6 +117,10 @@ class Servers:
     def kill(self, name: str) -> None:
         self.processes.pop(name).kill()
 
+    def kill_all(self) -> None:
+        for name in list(self.processes):
+            self.kill(name)
+
     def leader(self, shard: int = 0) -> str:
         """Returns the site that leads a shard; waits until one does."""
         while True:
@@ -132,5 +136,5 @@ class Servers:
 def servers(directory: Path, *arguments: object) -> Iterator[Servers]:
     with ExitStack() as stack:
         found = Servers(directory, *arguments)
-        stack.callback(lambda: [one.kill() for one in found.processes.values()])
+        stack.callback(found.kill_all)
         yield found
