@@ -80,7 +80,7 @@ class Site {
   // kUnknownOutcome if that is not there, kSchema if the database has another schema,
   // kInvalidArgument if the directory has another database, and what Database::Open returns. The
   // caller owns the database, and closes it before the site. A site opens its database once: later
-  // calls return kClosed. It also waits, as long as `patience` lasts, until the shards of a new
+  // calls return kClosed. It also waits for some election timeouts until the shards of a new
   // database are made.
   Result<std::unique_ptr<Database>> OpenDatabase(const OpenOptions& options,
                                                  std::chrono::milliseconds patience);

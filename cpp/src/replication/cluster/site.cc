@@ -41,6 +41,8 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kNameBytesMax = 64;
 constexpr milliseconds kElectionTimeoutMin(100);  // two ticks of the consensus
+// How many election timeouts a site waits for leaders to make the shards of a new database.
+constexpr int kMadeElections = 4;
 constexpr std::string_view kNameCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
 // How long a site waits for one answer while the cluster is founded.
@@ -233,9 +235,12 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
                                                 raft_.get(), std::move(environment), replicas);
                                             return std::make_unique<SharedShards>(shards_);
                                           }));
-  // A new database has no slabs before a site leads. It can be used without them, too.
+  // A new database has no slabs before a site leads, and can be used without them, too. Others may
+  // open it only when this call has returned.
+  const auto made_by =
+      std::min(deadline, Clock::now() + kMadeElections * options_.election_timeout);
   for (const auto& [index, replica] : shards_->All()) {
-    if (!replica->AwaitMade(LeftUntil(deadline, milliseconds::max()))) break;
+    if (!replica->AwaitMade(LeftUntil(made_by, milliseconds::max()))) break;
   }
   return database;
 }

@@ -87,15 +87,6 @@ TEST_F(SiteTest, AllSitesSayWhereClientsFindThem) {
   }
 }
 
-TEST_F(SiteTest, ANewDatabaseHasItsShardsWhenItIsOpen) {
-  open_.schema.shards = 3;
-  open_.schema.layout = LayoutKind::kSkipstream;
-  StartAll();
-  for (const char* name : {"a", "b", "c"}) {
-    EXPECT_GE(At(name).upkeep().Slabs().value().size(), 3U) << name;
-  }
-}
-
 TEST_F(SiteTest, ASiteTellsOfItsReplicas) {
   open_.schema.shards = 3;
   StartAll();

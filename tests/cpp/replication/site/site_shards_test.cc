@@ -116,6 +116,13 @@ TEST_F(SiteShardsTest, AnotherProcessReadsWhatIsInFiles) {
   EXPECT_EQ(Database::Open(path_, {}).status().code(), Code::kLocked);
 }
 
+TEST_F(SiteShardsTest, AShardIsMadeByWhoeverLeads) {
+  EXPECT_TRUE(shards_->Find(1)->AwaitMade(kPatience));
+  EXPECT_GE(database_->upkeep().Slabs().value().size(), 1U);
+  OpenWithoutMajority();
+  EXPECT_FALSE(shards_->Find(1)->AwaitMade(std::chrono::milliseconds(10)));
+}
+
 TEST_F(SiteShardsTest, WithoutAMajorityItIsRead) {
   OpenWithoutMajority();
   EXPECT_EQ(Count(), 0U);
