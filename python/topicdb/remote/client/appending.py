@@ -164,7 +164,7 @@ def append(
     server stores it once.
     """
     data = packed(connection, table_of(messages, escapes=escapes, key=key))
-    id = id or id_for(connection)
+    id = id_for(connection) if id is None else id
     if id is None:
         return record_of(Receipt, connection.call("append", durability, data))
     give_up_at = time.monotonic() + REPEAT_S
@@ -266,7 +266,7 @@ class Appender:
             if self._closed:
                 raise _core.ClosedError(f"the connection to {self._connection.url} is closed")
             give_up_at = time.monotonic() + REPEAT_S
-            id = id or id_for(self._connection)
+            id = id_for(self._connection) if id is None else id
             self._queue.append(_Queued(batch, size, durability, future, id, give_up_at))
             self._bytes += size
             self._changed.notify_all()
