@@ -186,7 +186,10 @@ class TestLosses:
         with db.consumer("c", window=100, on_loss=told.append) as consumer:
             consumer.ack(consumer.poll(100, timeout=PATIENCE_S))
             drop(db, 1, 2)
-            assert len(drain(consumer)) == 1_000 + sum(900 - loss.messages for loss in told[:1])
+            count = len(drain(consumer))
+        # What was read ahead before the drop may come, and be among what is lost at most.
+        least = 1_000 + sum(900 - loss.messages for loss in told[:1])
+        assert least <= count <= 1_000 + 100
         assert [loss.generation for loss in told] == [1, 2]
         assert told[1].messages == 1_000
 
