@@ -9,7 +9,7 @@ cd "$topicdb_root"
 declare -A folders=(
   [spark]="spark"
   [storage]="care conformance database lifecycle messages parquet queues"
-  [programs]="bridge cli follow forward mqtt project remote replay"
+  [programs]="bridge cli cluster follow forward mqtt project remote replay"
 )
 turns=(spark storage programs)
 
