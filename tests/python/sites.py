@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,6 +24,14 @@ def at_once(calls: Mapping[str, Callable[[], Made]]) -> dict[str, Made]:
     with ThreadPoolExecutor(len(calls)) as threads:
         futures = {name: threads.submit(call) for name, call in calls.items()}
         return {name: future.result() for name, future in futures.items()}
+
+
+def introduce(sites: Collection[topicdb.Site]) -> None:
+    """Tells each site where the others are."""
+    for site in sites:
+        for other in sites:
+            if other is not site:
+                site.set_address(other.name, f"127.0.0.1:{other.port}")
 
 
 class Sites:
@@ -51,10 +59,7 @@ class Sites:
             election_timeout=ELECTION,
             **{**self.tls, **options},
         )
-        for one, site in self.sites.items():
-            for other in self.sites.values():
-                if other.name != one:
-                    site.set_address(other.name, f"127.0.0.1:{other.port}")
+        introduce(self.sites.values())
         return self.sites[name]
 
     def open(self, *names: str) -> None:

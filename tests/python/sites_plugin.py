@@ -12,12 +12,11 @@ import os
 from collections import deque
 from typing import Any
 
-from sites import at_once
+from sites import NAMES, at_once, introduce
 
 import topicdb
 from topicdb.remote.client.database import RemoteDatabase
 
-NAMES = ("a", "b", "c")
 # What a database of one process takes, and a site does not.
 _LOCAL = ("durability", "directory_mode", "on_damage", "only_shards")
 
@@ -55,10 +54,7 @@ def _start(path: str) -> dict[str, topicdb.Site]:
         )
         for name in NAMES
     }
-    for site in sites.values():
-        for other in sites.values():
-            if other is not site:
-                site.set_address(other.name, f"127.0.0.1:{other.port}")
+    introduce(sites.values())
     return sites
 
 
