@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -139,7 +139,8 @@ class Servers:
 
 @contextmanager
 def servers(directory: Path, *arguments: object) -> Iterator[Servers]:
-    with ExitStack() as stack:
-        found = Servers(directory, *arguments)
-        stack.callback(found.kill_all)
+    found = Servers(directory, *arguments)
+    try:
         yield found
+    finally:
+        found.kill_all()
