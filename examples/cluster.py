@@ -105,10 +105,10 @@ class Load:
 
     def first_after(self, moment: float) -> float | None:
         """Returns when the first batch was acknowledged after a moment, or None."""
-        return next((at for at, _ in reversed_until(self.acknowledged, moment)), None)
+        return next((at for at, _ in came_after(self.acknowledged, moment)), None)
 
 
-def reversed_until(found: list[tuple[float, int]], moment: float) -> Iterator[tuple[float, int]]:
+def came_after(found: list[tuple[float, int]], moment: float) -> Iterator[tuple[float, int]]:
     """Yields what came after a moment, in its order."""
     count = 0
     for at, _ in reversed(found):
@@ -181,7 +181,7 @@ class Screen:
         """Shows how it stands."""
         self._led = leaders(self._sites) or self._led
         now = time.monotonic()
-        recent = sum(1 for _ in reversed_until(self._load.acknowledged, now - 1.0)) * BATCH
+        recent = sum(1 for _ in came_after(self._load.acknowledged, now - 1.0)) * BATCH
         stored = len(self._load.acknowledged) * BATCH
         if self.live is None:
             states = " ".join(
