@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. topicdb_raft_open refuses another one. */
-#define TOPICDB_RAFT_INTERFACE 3
+#define TOPICDB_RAFT_INTERFACE 4
 
 typedef enum topicdb_raft_code {
   TOPICDB_RAFT_OK = 0,         /* done; of a proposal: committed */
@@ -80,7 +80,7 @@ typedef struct topicdb_raft_client {
   int (*install_snapshot)(void* context, uint64_t group, uint64_t index, topicdb_raft_bytes manifest);
   /* The site takes part no more, and makes no more calls, but for `answer`. */
   void (*stopped)(void* context, topicdb_raft_code code, const char* error);
-  /* Replica `from` asks; topicdb_raft_reply_with answers. Threads of their own make this call, several at once,
+  /* Replica `from` asks, or with 0 a program that has none; topicdb_raft_reply_with answers. Threads of their own make this call, several at once,
    * also before topicdb_raft_open returns, and until topicdb_raft_close does. It may take long, and may call all
    * functions but topicdb_raft_close, which waits for it. Null: the site answers nobody. */
   void (*answer)(void* context, uint64_t from, topicdb_raft_bytes request, topicdb_raft_reply* reply);
@@ -214,6 +214,13 @@ typedef struct topicdb_raft_buffer topicdb_raft_buffer;
 topicdb_raft_code topicdb_raft_ask(topicdb_raft_site* site, uint64_t replica, topicdb_raft_bytes request,
                                    uint64_t connect_ms, uint64_t limit_ms, topicdb_raft_buffer** answer,
                                    char** error);
+
+/* Asks whichever site is at an address, host:port, without being one, and waits. That site calls `answer` with
+ * `from` 0. The three files are those of topicdb_raft_options. Returns what topicdb_raft_ask returns; NOT_ASKED
+ * comes after 5 seconds at most. */
+topicdb_raft_code topicdb_raft_ask_at(const char* address, const char* authority, const char* certificate,
+                                      const char* key, topicdb_raft_bytes request, uint64_t limit_ms,
+                                      topicdb_raft_buffer** answer, char** error);
 
 /* Answers a request. The bytes are copied. Of several answers the last one counts. One that is too large is
  * none. */

@@ -22,7 +22,7 @@ use requests::answerer_of;
 use status::{code_of_role, members_of, CMember, CStatus};
 use values::*;
 
-const INTERFACE: u32 = 3;
+const INTERFACE: u32 = 4;
 const MANIFEST_BYTES_MAX: usize = 1 << 20;
 
 #[repr(C)]
@@ -105,22 +105,26 @@ unsafe fn open(options: &COptions, client: &CClient) -> Result<CSite> {
     let directory = Path::new(text(options.directory, "directory")?);
     let identity =
         Identity { site: options.site, incarnation: options.incarnation, replica: options.replica };
-    let transport =
-        Transport::listen(text(options.listen, "listen")?, options.replica, tls(options)?.as_ref())?;
+    let tls = tls(options.authority, options.certificate, options.key)?;
+    let transport = Transport::listen(text(options.listen, "listen")?, options.replica, tls.as_ref())?;
     let site = Site::open(directory, identity, site_options, callbacks, transport.sender())?;
     transport.serve(site.handle().clone());
     transport.answer_by(answerer_of(client));
     Ok(CSite { transport, site })
 }
 
-unsafe fn tls(options: &COptions) -> Result<Option<TlsFiles>> {
-    if options.authority.is_null() && options.certificate.is_null() && options.key.is_null() {
+unsafe fn tls(
+    authority: *const c_char,
+    certificate: *const c_char,
+    key: *const c_char,
+) -> Result<Option<TlsFiles>> {
+    if authority.is_null() && certificate.is_null() && key.is_null() {
         return Ok(None);
     }
     Ok(Some(TlsFiles {
-        authority: text(options.authority, "authority")?.into(),
-        certificate: text(options.certificate, "certificate")?.into(),
-        key: text(options.key, "key")?.into(),
+        authority: text(authority, "authority")?.into(),
+        certificate: text(certificate, "certificate")?.into(),
+        key: text(key, "key")?.into(),
     }))
 }
 

@@ -25,6 +25,8 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 const MAGIC: &[u8; 8] = b"TDBRAFT\n";
 const VERSION: u8 = 1;
 pub const GREETING_BYTES: usize = 8 + 1 + 1 + 8 + 8 + 4;
+/// In a greeting with requests: to whichever replica is there, or from a program that has no replica yet.
+pub const NO_REPLICA: u64 = 0;
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +155,8 @@ impl Links {
         check_address(address, self.tls.is_some())
     }
 
-    /// Connects to a replica. For requests it returns once the replica has let this one in.
+    /// Connects to a replica. For requests it returns once the replica has let this one in, and they may go to
+    /// `NO_REPLICA`.
     pub fn connect(&self, kind: Kind, to: u64, address: &str) -> io::Result<Link> {
         let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         let place = address.to_socket_addrs()?.next().ok_or_else(none)?;
@@ -169,8 +172,11 @@ impl Links {
             Ok(Box::new(StreamOwned::new(connection, timed)))
         })?;
         self.greet(&mut link, kind, to)?;
-        if kind == Kind::Requests && self.read_greeting(&mut link)? != (kind, to) {
-            return Err(wrong("another replica is at that address"));
+        if kind == Kind::Requests {
+            let (answers, from) = self.read_greeting(&mut link)?;
+            if answers != kind || (from != to && to != NO_REPLICA) {
+                return Err(wrong("another replica is at that address"));
+            }
         }
         link.relax(None)?;
         Ok(link)
@@ -226,7 +232,8 @@ fn read_greeting(greeting: &[u8], replica: u64) -> Option<(Kind, u64)> {
         _ => return None,
     };
     let (from, to) = (greeting.u64()?, greeting.u64()?);
-    (is_known && to == replica).then_some((kind, from))
+    let is_for_any = kind == Kind::Requests && to == NO_REPLICA;
+    (is_known && (to == replica || is_for_any)).then_some((kind, from))
 }
 
 /// Seals a frame, and writes it.
@@ -298,6 +305,8 @@ mod tests {
         for kind in [Kind::Messages, Kind::Requests] {
             assert_eq!(read_greeting(&greeting(kind, 3, 5), 5), Some((kind, 3)));
             assert_eq!(read_greeting(&greeting(kind, 3, 5), 6), None);
+            let is_for_any = kind == Kind::Requests;
+            assert_eq!(read_greeting(&greeting(kind, 3, NO_REPLICA), 6).is_some(), is_for_any);
         }
         for (place, value) in [(0, b'x'), (8, 0), (8, 2), (9, 0), (9, 3)] {
             let mut other = greeting(Kind::Messages, 3, 5);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::bytes_io::{Reader, Writer};
-use crate::link::{cut, read_frame, write_frame, Kind, Link, Links, FRAME_BYTES_MAX};
+use crate::link::{cut, read_frame, write_frame, Kind, Link, Links, FRAME_BYTES_MAX, NO_REPLICA};
 use crate::threads::{locked, spawn};
 
 /// The largest request, and the largest answer: a frame without its other fields.
@@ -196,7 +196,7 @@ impl Requests {
         let until = Instant::now() + limit;
         let connect_limit = connect_limit.min(limit);
         let mut taken = self.take(replica, connect_limit, Instant::now() + connect_limit)?;
-        let answer = exchange(&mut taken, request, until);
+        let answer = exchange(&mut taken.link, taken.number, request, until);
         let place = format!("replica {replica} at {}", taken.address);
         let is_closed = self.give_back(replica, taken, answer.is_ok());
         match answer {
@@ -302,6 +302,26 @@ impl Requests {
     }
 }
 
+/// Asks whichever replica is at an address, and waits for the answer. For programs that have no replica yet.
+pub fn ask_at(links: &Links, address: &str, request: &[u8], limit: Duration) -> Result<Vec<u8>, Unanswered> {
+    let until = Instant::now() + limit.min(LIMIT_MAX);
+    let made = links.connect(Kind::Requests, NO_REPLICA, address);
+    let not_asked =
+        |error: io::Error| Unanswered::NotAsked(format!("{address} does not answer: {}", text_of(&error)));
+    let mut link = made.map_err(not_asked)?;
+    match exchange(&mut link, 1, request, until) {
+        Ok((Said::Answer, payload)) => Ok(payload),
+        Ok((_, why)) => {
+            let why = String::from_utf8_lossy(&why);
+            Err(Unanswered::NoAnswer(format!("{address} has no answer: {why}")))
+        }
+        Err(error) => {
+            let text = format!("{address} does not answer after it was asked: {}", text_of(&error));
+            Err(Unanswered::TimedOut(text))
+        }
+    }
+}
+
 fn closed() -> Unanswered {
     Unanswered::TimedOut("the site is closed: open it again".to_owned())
 }
@@ -320,13 +340,12 @@ fn text_of(error: &io::Error) -> String {
 }
 
 /// Sends a request, and reads what comes back.
-fn exchange(taken: &mut Taken, request: &[u8], until: Instant) -> io::Result<(Said, Vec<u8>)> {
-    taken.link.hurry(until);
-    taken.link.write_all(&request_frame(taken.number, Said::Request, request))?;
-    taken.link.flush()?;
-    let (number, said, payload) =
-        read_request(&mut taken.link)?.ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;
-    if number != taken.number || said == Said::Request {
+fn exchange(link: &mut Link, asked: u64, request: &[u8], until: Instant) -> io::Result<(Said, Vec<u8>)> {
+    link.hurry(until);
+    link.write_all(&request_frame(asked, Said::Request, request))?;
+    link.flush()?;
+    let (number, said, payload) = read_request(link)?.ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;
+    if number != asked || said == Said::Request {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it answers what was not asked"));
     }
     Ok((said, payload))

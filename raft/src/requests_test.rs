@@ -12,9 +12,9 @@ use tempfile::TempDir;
 
 use crate::answers::Answerer;
 use crate::incoming::REQUESTS_OF_ONE_MAX;
-use crate::link::{greeting, Kind, FRAME_BYTES_MAX, GREETING_BYTES};
+use crate::link::{greeting, Kind, Links, FRAME_BYTES_MAX, GREETING_BYTES, NO_REPLICA};
 use crate::requests::{
-    read_request, request_frame, Requests, Said, Unanswered, CONNECTIONS_MAX, PAYLOAD_BYTES_MAX,
+    ask_at, read_request, request_frame, Requests, Said, Unanswered, CONNECTIONS_MAX, PAYLOAD_BYTES_MAX,
 };
 use crate::site_test::write_certificates;
 use crate::transport::{TlsFiles, Transport};
@@ -198,6 +198,29 @@ fn answers_come_back_over_one_connection() {
         assert_eq!(ask(&asks, request, LONG).unwrap(), echoed(request));
     }
     assert_eq!(asks.requests().connections(ANSWERS), (1, 1));
+}
+
+#[test]
+fn a_program_without_a_replica_asks_whoever_is_at_an_address() {
+    let answers = listen(ANSWERS);
+    let links = Links::new(NO_REPLICA, None).unwrap();
+    let place = place_of(&answers);
+    match ask_at(&links, &place, b"one", LONG) {
+        Err(Unanswered::NotAsked(text)) => assert!(text.contains(&place), "{text}"),
+        answer => panic!("nobody answers yet: {answer:?}"),
+    }
+    answers.answer_by(echo());
+    let expected = [&NO_REPLICA.to_le_bytes()[..], b"one"].concat();
+    assert_eq!(ask_at(&links, &place, b"one", LONG).unwrap(), expected);
+    let refuses = answering(|_, _| Err("it knows nothing".to_owned()));
+    match ask_at(&links, &place_of(&refuses), b"one", LONG) {
+        Err(Unanswered::NoAnswer(text)) => assert!(text.contains("it knows nothing"), "{text}"),
+        answer => panic!("{answer:?}"),
+    }
+    let gate = Arc::new(Gate::default());
+    let slow = answering_behind(&gate);
+    timed_out(ask_at(&links, &place_of(&slow), b"slow", SHORT));
+    gate.open();
 }
 
 #[test]

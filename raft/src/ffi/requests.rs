@@ -7,8 +7,9 @@ use std::time::Duration;
 use crate::answers::Answerer;
 use crate::ffi::client::{begin_to_answer, CClient};
 use crate::ffi::values::*;
-use crate::ffi::{site_to_wait_for, CSite};
-use crate::requests::{Unanswered, PAYLOAD_BYTES_MAX};
+use crate::ffi::{site_to_wait_for, tls, CSite};
+use crate::link::{Links, NO_REPLICA};
+use crate::requests::{ask_at, Unanswered, PAYLOAD_BYTES_MAX};
 
 pub type CAnswer = unsafe extern "C" fn(*mut c_void, u64, Bytes, *mut CReply);
 
@@ -75,19 +76,50 @@ pub unsafe extern "C" fn topicdb_raft_ask(
         }
         let connect_limit = Duration::from_millis(connect_ms);
         let limit = Duration::from_millis(limit_ms);
-        let (code, text) = match requests.ask(replica, request.get(), connect_limit, limit) {
-            Ok(bytes) => {
-                put(answer, Box::into_raw(Box::new(CBuffer(bytes))));
-                return Ok(OK);
-            }
-            Err(Unanswered::TimedOut(text)) => (TIMED_OUT, text),
-            Err(Unanswered::NotAsked(text)) => (NOT_ASKED, text),
-            Err(Unanswered::NoAnswer(text)) => (NO_ANSWER, text),
-            Err(Unanswered::Refused(text)) => (REFUSED, text),
-        };
-        put(error, c_text(&text).into_raw());
-        Ok(code)
+        Ok(put_answer(requests.ask(replica, request.get(), connect_limit, limit), answer, error))
     })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn topicdb_raft_ask_at(
+    address: *const c_char,
+    authority: *const c_char,
+    certificate: *const c_char,
+    key: *const c_char,
+    request: Bytes,
+    limit_ms: u64,
+    answer: *mut *mut CBuffer,
+    error: *mut *mut c_char,
+) -> c_int {
+    guarded(error, || {
+        let address = text(address, "address")?;
+        if answer.is_null() {
+            return refused("there is no place for the answer");
+        }
+        let links = Links::new(NO_REPLICA, tls(authority, certificate, key)?.as_ref())?;
+        links.check_address(address)?;
+        let answered = ask_at(&links, address, request.get(), Duration::from_millis(limit_ms));
+        Ok(put_answer(answered, answer, error))
+    })
+}
+
+unsafe fn put_answer(
+    answered: Result<Vec<u8>, Unanswered>,
+    answer: *mut *mut CBuffer,
+    error: *mut *mut c_char,
+) -> c_int {
+    let (code, text) = match answered {
+        Ok(bytes) => {
+            put(answer, Box::into_raw(Box::new(CBuffer(bytes))));
+            return OK;
+        }
+        Err(Unanswered::TimedOut(text)) => (TIMED_OUT, text),
+        Err(Unanswered::NotAsked(text)) => (NOT_ASKED, text),
+        Err(Unanswered::NoAnswer(text)) => (NO_ANSWER, text),
+        Err(Unanswered::Refused(text)) => (REFUSED, text),
+    };
+    put(error, c_text(&text).into_raw());
+    code
 }
 
 #[no_mangle]
