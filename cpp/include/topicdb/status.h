@@ -33,6 +33,7 @@ enum class Code {
   kNotLeader = 17,       // another replica of the shard leads, or none: nothing was done
   kUnknownOutcome = 18,  // the leader of a shard was lost: what was asked may be done, now or later
   kStale = 19,           // a replica has not come to the commit that a read asked for
+  kCluster = 20,         // the sites of a cluster cannot change like this; nothing was done
 };
 
 // Success, or an error. Cheap to move. The message of an error says which path, topic or option it
@@ -81,6 +82,7 @@ Status MissingShardFault(std::string message);
 Status NotLeader(std::string message);
 Status UnknownOutcome(std::string message);
 Status Stale(std::string message);
+Status ClusterFault(std::string message);
 
 // A T, or the Status that says why there is none.
 template <typename T>

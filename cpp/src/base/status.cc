@@ -25,5 +25,6 @@ Status MissingShardFault(std::string message) { return {Code::kMissingShard, std
 Status NotLeader(std::string message) { return {Code::kNotLeader, std::move(message)}; }
 Status UnknownOutcome(std::string message) { return {Code::kUnknownOutcome, std::move(message)}; }
 Status Stale(std::string message) { return {Code::kStale, std::move(message)}; }
+Status ClusterFault(std::string message) { return {Code::kCluster, std::move(message)}; }
 
 }  // namespace topicdb

@@ -19,18 +19,25 @@ namespace topicdb {
 class ForkGuard;
 namespace replication {
 class ClusterGroup;
+class MemberKeeper;
 class RaftSite;
+class SiteService;
 class SiteShards;
 struct ClusterState;
+struct RaftSiteOptions;
 struct SiteIdentity;
 }  // namespace replication
 
 struct SiteOptions {
   std::string path;  // of the database; the directory is made if it is not there
   std::string name;  // of this site: letters, digits, '.', '_' and '-'
-  // All sites of the cluster by name, with the addresses where they find each other, host:port. The
-  // names must be the same at all sites, and stay so; addresses may change.
+  // The sites that found the cluster by name, with the addresses where they find each other,
+  // host:port. The names must be the same at all of them, and stay so; addresses may change.
   std::map<std::string, std::string> sites;
+  // Of a site that joins a cluster instead: addresses of sites that are in it, any one of which is
+  // enough, and the address where they find this one. It may be another one at each start.
+  std::vector<std::string> join;
+  std::string address;
   std::string listen;   // empty: the address of this site
   std::string clients;  // where clients find this site, as a URL; empty while it serves none
   // Files in PEM. All three are empty or none; needed for addresses other than loopback.
@@ -43,6 +50,8 @@ struct SiteOptions {
   // After this many bytes of entries a shard moves what it has in memory to files, and the log may
   // be cut.
   std::uint64_t flush_bytes = std::uint64_t{64} << 20;
+  // How long a site that joins waits until the cluster has added it.
+  std::chrono::milliseconds join_patience{10'000};
 };
 
 // Takes part in the cluster of a database, and opens the database here. Each site has a replica of
@@ -56,9 +65,11 @@ struct SiteOptions {
 //   site/log/        the log of all groups
 class Site {
  public:
-  // Begins to take part. Does not wait for other sites. Returns kInvalidArgument for options that
-  // cannot be, and if the directory is that of another site or of a local database; kCorruption if
-  // the log has lost something; kLocked, kSchema and kStorage.
+  // Begins to take part. A site that joins waits until the cluster has added it, for at most
+  // options.join_patience; others do not wait. Returns kInvalidArgument for options that cannot be,
+  // and if the directory is that of another site or of a local database; kCorruption if the log has
+  // lost something; kNotLeader if no site of the cluster lets this one join in time, and kCluster
+  // if it must not; kLocked, kSchema and kStorage.
   static Result<std::unique_ptr<Site>> Start(SiteOptions options);
   ~Site();
   Site(const Site&) = delete;
@@ -71,8 +82,8 @@ class Site {
   std::uint64_t replica() const;
   // Returns the port at which other sites find this one.
   std::uint16_t port() const;
-  // Says that another site has this address now. Returns kInvalidArgument for an unknown site or an
-  // address without a port.
+  // Says that another site has this address now. A site that is up says so itself, as soon as it
+  // reaches a majority. Returns kInvalidArgument for an unknown site or an address without a port.
   Status SetAddress(const std::string& name, const std::string& address);
 
   // Opens the database. The first sites that come together make it, with the schema of
@@ -81,14 +92,38 @@ class Site {
   // kInvalidArgument if the directory has another database, and what Database::Open returns. The
   // caller owns the database, and closes it before the site. A site opens its database once: later
   // calls return kClosed. It also waits for some election timeouts until the shards of a new
-  // database are made.
+  // database are made. A site that has joined calls AwaitShards next.
   Result<std::unique_ptr<Database>> OpenDatabase(const OpenOptions& options,
                                                  std::chrono::milliseconds patience);
+
+  // Waits until this site has all shards of the database that it has opened. A site that has joined
+  // must not be read before: a shard that has not come looks empty. Returns kStale if they do not
+  // come within `patience`. May be repeated.
+  Status AwaitShards(std::chrono::milliseconds patience) const;
 
   // These return what the sites agree on, as far as it has come here: the random id of the cluster,
   // which is all zeros until a majority has met, and the sites, by name.
   std::array<std::uint8_t, 16> cluster_id() const;
   std::vector<ClusterSite> Sites() const;
+  // Returns Ok while this site is a member of the cluster, and otherwise kCluster and why: it has
+  // left, or was forgotten. Its replicas then take part no more.
+  Status Standing() const;
+
+  // These change the cluster, at whatever site they are called. They return kCluster if that cannot
+  // be, when nothing was done, kNotLeader if no majority is up within `patience`, and
+  // kUnknownOutcome if it may still happen, as Sites shows.
+  //
+  // Has a site leave: the others go on without it. Waits until it is in no group any more. It may
+  // be this one.
+  Status Leave(const std::string& name, std::chrono::milliseconds patience);
+  // The same for a site that is gone for good. Refuses one that answers.
+  Status Forget(const std::string& name, std::chrono::milliseconds patience);
+  // Has a site hand over whatever it leads to others, and stay. It may lead again later.
+  Status StepDown(const std::string& name);
+  // Has sites hand over shards until each leads about as many, and returns how many were handed
+  // over.
+  Result<std::size_t> Balance();
+
   // Returns what is known of the replicas of the database, by shard. Once that is closed, and
   // before it is opened, there are none.
   std::vector<ReplicaReport> Replicas() const;
@@ -101,9 +136,23 @@ class Site {
  private:
   explicit Site(SiteOptions options);
 
+  // Returns who this site is. Asks the cluster, if it is to join and does not know yet.
+  static Result<replication::SiteIdentity> Identify(const SiteOptions& options,
+                                                    const replication::RaftSiteOptions& raft);
+  // Finds out where the sites of a cluster are by now that this one has joined before, and tells
+  // them where it is. Returns kCluster if it is no member any more.
+  Status ComeBack(const replication::RaftSiteOptions& raft);
+  // Returns the first members of all groups, or none if this site has joined.
+  std::vector<std::uint64_t> Founders() const;
+  // Returns where other sites find this one, or "" if nobody said.
+  std::string OwnAddress() const;
+  // Has a site leave that is among the sites.
+  Status Remove(const ClusterSite& site, std::chrono::steady_clock::time_point deadline);
+  // Returns a site, or kCluster if there is none of that name.
+  Result<ClusterSite> FindSite(const std::string& name) const;
   // Waits until the cluster is founded, and founds it if that is not done.
   Status Found(const SchemaRequest& schema, std::chrono::steady_clock::time_point deadline);
-  // Tells all sites where clients find this one.
+  // Tells all sites where they and clients find this one.
   Status Announce(std::chrono::steady_clock::time_point deadline);
 
   const SiteOptions options_;
@@ -112,6 +161,8 @@ class Site {
   std::unique_ptr<replication::RaftSite> raft_;
   std::unique_ptr<replication::ClusterGroup> group_;  // behind raft_, so that it goes first
   std::shared_ptr<replication::SiteShards> shards_;   // of the database that was opened
+  std::unique_ptr<replication::SiteService> service_;
+  std::unique_ptr<replication::MemberKeeper> keeper_;
 };
 
 }  // namespace topicdb

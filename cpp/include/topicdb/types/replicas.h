@@ -1,6 +1,7 @@
 // The sites of a cluster, and their replicas.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -8,12 +9,20 @@
 
 namespace topicdb {
 
+enum class SiteState : std::uint8_t {
+  kMember = 0,
+  kJoining = 1,  // it does not have all shards yet
+  kLeaving = 2,  // the others go on without it
+};
+
 // A site of a cluster. A value.
 struct ClusterSite {
   std::string name;
   std::uint64_t replica = 0;  // its id in all groups of the consensus
   std::string peers;          // where other sites find it, host:port
   std::string clients;        // where clients find it, as a URL; empty while it serves none
+  SiteState state = SiteState::kMember;
+  std::array<std::uint8_t, 16> id{};  // random; all zeros if the site has founded the cluster
   bool operator==(const ClusterSite&) const = default;
 };
 

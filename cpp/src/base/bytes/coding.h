@@ -69,6 +69,9 @@ class Decoder {
   // Returns bytes that AppendPrefixed has encoded.
   std::string_view Prefixed();
 
+  // Says that what was read is malformed, so that nothing more is read.
+  void Refuse() { Fail(); }
+
   bool ok() const { return ok_; }
   // Returns what was not read yet; empty after a failure.
   std::string_view rest() const { return rest_; }

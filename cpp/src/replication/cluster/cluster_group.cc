@@ -4,6 +4,7 @@
 
 #include "base/bytes/coding.h"
 #include "base/file/files.h"
+#include "replication/status_bytes.h"
 
 namespace topicdb::replication {
 
@@ -33,9 +34,8 @@ Status NoMajority(milliseconds patience) {
 // The answer of a leader: what became of a command, and the entry up to which it had applied all.
 std::string EncodeOutcome(const Status& outcome, std::uint64_t index) {
   std::string bytes;
-  bytes.push_back(static_cast<char>(outcome.code()));
+  AppendStatus(&bytes, outcome);
   AppendLittle<std::uint64_t>(&bytes, index);
-  bytes += outcome.message();
   return bytes;
 }
 
@@ -67,6 +67,16 @@ Result<std::unique_ptr<ClusterGroup>> ClusterGroup::Open(RaftSite* site,
 ClusterState ClusterGroup::state() const {
   const MutexLock lock(mutex_);
   return now_.state;
+}
+
+bool ClusterGroup::leads() const {
+  const MutexLock lock(mutex_);
+  return position_.role == RaftRole::kLeader;
+}
+
+bool ClusterGroup::knows_leader() const {
+  const MutexLock lock(mutex_);
+  return position_.leader != 0;
 }
 
 Status ClusterGroup::Propose(const ClusterCommand& command, milliseconds patience) {
@@ -112,14 +122,13 @@ Status ClusterGroup::ProposeAt(std::uint64_t leader, const std::string& command,
   if (answer.status().code() == Code::kNotFound) return NotLeader(answer.status().message());
   TOPICDB_RETURN_IF_ERROR(answer.status());
   Decoder decoder(*answer);
-  const auto code = decoder.Little<std::uint8_t>();
+  Status outcome;
+  const Status read = ReadStatus(&decoder, &outcome);
   const auto index = decoder.Little<std::uint64_t>();
-  if (!decoder.ok() || code > static_cast<std::uint8_t>(Code::kStale)) {
+  if (!read.ok() || !decoder.Finished()) {
     return UnknownOutcome("the answer of the leader is damaged");
   }
-  Status outcome =
-      code == 0 ? Status::Ok() : Status(static_cast<Code>(code), std::string(decoder.rest()));
-  if (outcome.ok() || outcome.code() == Code::kConflict) {
+  if (outcome.ok() || IsRefusal(outcome)) {
     TOPICDB_RETURN_IF_ERROR(AwaitIndex(index, deadline));
   }
   return outcome;
@@ -144,6 +153,37 @@ Status ClusterGroup::AwaitIndex(std::uint64_t index, Clock::time_point deadline)
     if (Clock::now() >= deadline) {
       return UnknownOutcome("this site has not come to entry " + std::to_string(index) +
                             " of the cluster in time");
+    }
+    changed_.WaitUntil(mutex_, deadline);
+  }
+  return Status::Ok();
+}
+
+Status ClusterGroup::AwaitFounded(Clock::time_point deadline) const {
+  const MutexLock lock(mutex_);
+  // The state that a site has at first is that of the site which let it join.
+  while (!now_.state.is_founded() || now_.index == 0) {
+    TOPICDB_RETURN_IF_ERROR(failure_);
+    if (closing_) return Closed("the site is being closed");
+    if (Clock::now() >= deadline) {
+      return NotLeader(
+          "the state of the cluster has not come in time: a majority of the sites must "
+          "be up, and find this one at its address");
+    }
+    changed_.WaitUntil(mutex_, deadline);
+  }
+  return Status::Ok();
+}
+
+Status ClusterGroup::AwaitLeft(std::uint64_t replica, Clock::time_point deadline) const {
+  const MutexLock lock(mutex_);
+  while (!now_.state.HasLeft(replica)) {
+    TOPICDB_RETURN_IF_ERROR(failure_);
+    if (closing_) return Closed("the site is being closed");
+    if (Clock::now() >= deadline) {
+      return UnknownOutcome(
+          "the site leaves, and some shards have it still: the state of the "
+          "cluster shows when it has left");
     }
     changed_.WaitUntil(mutex_, deadline);
   }

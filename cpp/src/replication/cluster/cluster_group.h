@@ -36,10 +36,22 @@ class ClusterGroup : private RaftClient {
   ~ClusterGroup() override { Close(); }
 
   ClusterState state() const TOPICDB_EXCLUDES(mutex_);
+  // Returns whether this site leads the group.
+  bool leads() const TOPICDB_EXCLUDES(mutex_);
+  // Returns whether some site is known to lead it.
+  bool knows_leader() const TOPICDB_EXCLUDES(mutex_);
   // Changes the state at all sites: by way of the site that leads the group, if another one does.
-  // Returns once the change is in the state here. Returns kConflict if it has no effect, kNotLeader
-  // if no majority is up within `patience`, and kUnknownOutcome if the change may still happen.
+  // Returns once the change is in the state here. Returns what Apply returns if it has no effect,
+  // kNotLeader if no majority is up within `patience`, and kUnknownOutcome if the change may still
+  // happen.
   Status Propose(const ClusterCommand& command, std::chrono::milliseconds patience)
+      TOPICDB_EXCLUDES(mutex_);
+  // Waits until the cluster is founded. Returns kNotLeader if that is not so in time.
+  Status AwaitFounded(std::chrono::steady_clock::time_point deadline) const
+      TOPICDB_EXCLUDES(mutex_);
+  // Waits until a replica is that of no site any more. Returns kUnknownOutcome if that is not so in
+  // time.
+  Status AwaitLeft(std::uint64_t replica, std::chrono::steady_clock::time_point deadline) const
       TOPICDB_EXCLUDES(mutex_);
   // Leaves the group. May be repeated.
   void Close() TOPICDB_EXCLUDES(mutex_);

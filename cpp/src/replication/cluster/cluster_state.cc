@@ -10,8 +10,8 @@ namespace topicdb::replication {
 
 namespace {
 
-constexpr std::uint8_t kCommandVersion = 1;
-constexpr std::uint8_t kSnapshotVersion = 1;
+// Version 1 has no states and ids of sites, and no last replica.
+constexpr std::uint8_t kVersion = 2;
 
 void AppendState(const ClusterState& state, std::string* bytes) {
   AppendLittle<std::uint64_t>(bytes, state.revision);
@@ -22,16 +22,32 @@ void AppendState(const ClusterState& state, std::string* bytes) {
     AppendLittle<std::uint64_t>(bytes, site.replica);
     AppendPrefixed(bytes, site.peers);
     AppendPrefixed(bytes, site.clients);
+    bytes->push_back(static_cast<char>(site.state));
+    bytes->append(site.id.begin(), site.id.end());
   }
+  AppendLittle<std::uint64_t>(bytes, state.last_replica);
   AppendPrefixed(bytes, state.descriptor);
   AppendPrefixed(bytes, state.retention);
 }
 
-ClusterState ReadState(Decoder* decoder) {
+std::array<std::uint8_t, 16> ReadId(Decoder* decoder) {
+  std::array<std::uint8_t, 16> id{};
+  const std::string_view bytes = decoder->Bytes(id.size());
+  std::copy(bytes.begin(), bytes.end(), id.begin());
+  return id;
+}
+
+// A state that there is not is taken for damage when the bytes are finished.
+SiteState ReadSiteState(Decoder* decoder) {
+  const auto state = decoder->Little<std::uint8_t>();
+  if (state > static_cast<std::uint8_t>(SiteState::kLeaving)) decoder->Refuse();
+  return SiteState{state};
+}
+
+ClusterState ReadState(Decoder* decoder, std::uint8_t version) {
   ClusterState state;
   state.revision = decoder->Little<std::uint64_t>();
-  const std::string_view id = decoder->Bytes(state.id.size());
-  std::copy(id.begin(), id.end(), state.id.begin());
+  state.id = ReadId(decoder);
   // A count that is too large ends at the first site that is not there.
   const std::uint64_t count = decoder->Varint();
   for (std::uint64_t i = 0; i < count && decoder->ok(); ++i) {
@@ -40,11 +56,23 @@ ClusterState ReadState(Decoder* decoder) {
     site.replica = decoder->Little<std::uint64_t>();
     site.peers = decoder->Prefixed();
     site.clients = decoder->Prefixed();
+    if (version > 1) {
+      site.state = ReadSiteState(decoder);
+      site.id = ReadId(decoder);
+    }
+    state.last_replica = std::max(state.last_replica, site.replica);
     state.sites.push_back(std::move(site));
   }
+  if (version > 1) state.last_replica = decoder->Little<std::uint64_t>();
   state.descriptor = decoder->Prefixed();
   state.retention = decoder->Prefixed();
   return state;
+}
+
+ClusterSite* Find(const std::string& name, ClusterState* state) {
+  const auto found = std::find_if(state->sites.begin(), state->sites.end(),
+                                  [&](const ClusterSite& site) { return site.name == name; });
+  return found == state->sites.end() ? nullptr : &*found;
 }
 
 Status Found(const ClusterCommand& command, ClusterState* state) {
@@ -53,14 +81,73 @@ Status Found(const ClusterCommand& command, ClusterState* state) {
   return Status::Ok();
 }
 
-Status SetClients(const ClusterCommand& command, ClusterState* state) {
-  const auto site = std::find_if(state->sites.begin(), state->sites.end(),
-                                 [&](const auto& one) { return one.name == command.site; });
-  if (site == state->sites.end()) {
-    return Conflict("the cluster has no site '" + command.site + "'");
+Status NoSuchSite(const ClusterCommand& command, const ClusterState& state) {
+  return ClusterFault("the cluster has no site '" + command.site + "': its sites are " +
+                      state.Names());
+}
+
+// Sets one of the texts of a site.
+Status SetText(const ClusterCommand& command, std::string ClusterSite::* text,
+               const std::string& value, ClusterState* state) {
+  ClusterSite* const site = Find(command.site, state);
+  if (site == nullptr) return NoSuchSite(command, *state);
+  if (site->*text == value) return Conflict("nothing would change");
+  site->*text = value;
+  return Status::Ok();
+}
+
+Status AddSite(const ClusterCommand& command, ClusterState* state) {
+  if (!state->is_founded()) return ClusterFault("the cluster has not been founded yet: try again");
+  for (const ClusterSite& site : state->sites) {
+    if (site.name == command.site) {
+      if (site.id == command.id) return Conflict("the site has been added already");
+      return ClusterFault("the cluster has a site '" + command.site +
+                          "' already: take another name, or have that one leave or be forgotten");
+    }
+    if (site.peers == command.peers) {
+      return ClusterFault("site '" + site.name + "' has the address " + command.peers +
+                          " already: each site needs its own");
+    }
   }
-  if (site->clients == command.clients) return Conflict("nothing would change");
-  site->clients = command.clients;
+  if (state->sites.size() >= kSitesMax) {
+    return ClusterFault("the cluster has " + std::to_string(kSitesMax) +
+                        " sites, which are the most there may be: have one leave first");
+  }
+  ClusterSite added{command.site, ++state->last_replica, command.peers,
+                    {},           SiteState::kJoining,   command.id};
+  const auto place =
+      std::find_if(state->sites.begin(), state->sites.end(),
+                   [&](const ClusterSite& site) { return site.name > command.site; });
+  state->sites.insert(place, std::move(added));
+  return Status::Ok();
+}
+
+Status SetSiteState(const ClusterCommand& command, ClusterState* state) {
+  ClusterSite* const site = Find(command.site, state);
+  if (site == nullptr || site->replica != command.replica) return NoSuchSite(command, *state);
+  if (site->state == command.state) return Conflict("nothing would change");
+  if (command.state == SiteState::kLeaving) {
+    const auto stays = [&](const ClusterSite& one) {
+      return one.state == SiteState::kMember && one.name != command.site;
+    };
+    if (std::none_of(state->sites.begin(), state->sites.end(), stays)) {
+      return ClusterFault("site '" + command.site +
+                          "' is the last one that has all shards: let another one join first");
+    }
+  } else if (command.state == SiteState::kJoining || site->state == SiteState::kLeaving) {
+    return ClusterFault("site '" + command.site + "' is leaving");
+  }
+  site->state = command.state;
+  return Status::Ok();
+}
+
+Status RemoveSite(const ClusterCommand& command, ClusterState* state) {
+  ClusterSite* const site = Find(command.site, state);
+  if (site == nullptr || site->replica != command.replica) return NoSuchSite(command, *state);
+  if (site->state != SiteState::kLeaving) {
+    return ClusterFault("site '" + command.site + "' does not leave");
+  }
+  std::erase_if(state->sites, [&](const ClusterSite& one) { return one.name == command.site; });
   return Status::Ok();
 }
 
@@ -69,7 +156,15 @@ Status Change(const ClusterCommand& command, ClusterState* state) {
     case ClusterCommandKind::kFound:
       return Found(command, state);
     case ClusterCommandKind::kSetClients:
-      return SetClients(command, state);
+      return SetText(command, &ClusterSite::clients, command.clients, state);
+    case ClusterCommandKind::kAddSite:
+      return AddSite(command, state);
+    case ClusterCommandKind::kSetPeers:
+      return SetText(command, &ClusterSite::peers, command.peers, state);
+    case ClusterCommandKind::kSetState:
+      return SetSiteState(command, state);
+    case ClusterCommandKind::kRemoveSite:
+      return RemoveSite(command, state);
   }
   return Conflict("there is no such command");
 }
@@ -82,6 +177,25 @@ const ClusterSite* ClusterState::FindReplica(std::uint64_t replica) const {
   return found == sites.end() ? nullptr : &*found;
 }
 
+const ClusterSite* ClusterState::FindSite(std::string_view name) const {
+  const auto found =
+      std::find_if(sites.begin(), sites.end(), [&](const auto& site) { return site.name == name; });
+  return found == sites.end() ? nullptr : &*found;
+}
+
+bool ClusterState::HasLeft(std::uint64_t replica) const {
+  return is_founded() && replica <= last_replica && FindReplica(replica) == nullptr;
+}
+
+std::string ClusterState::Names() const {
+  std::string names;
+  for (const ClusterSite& site : sites) {
+    if (!names.empty()) names += ", ";
+    names += site.name;
+  }
+  return names;
+}
+
 Status Apply(const ClusterCommand& command, ClusterState* state) {
   const std::uint64_t revision = state->revision;
   TOPICDB_RETURN_IF_ERROR(Change(command, state));
@@ -91,7 +205,7 @@ Status Apply(const ClusterCommand& command, ClusterState* state) {
 
 std::string Encode(const ClusterCommand& command) {
   std::string bytes;
-  bytes.push_back(static_cast<char>(kCommandVersion));
+  bytes.push_back(static_cast<char>(kVersion));
   bytes.push_back(static_cast<char>(command.kind));
   switch (command.kind) {
     case ClusterCommandKind::kFound:
@@ -101,6 +215,24 @@ std::string Encode(const ClusterCommand& command) {
       AppendPrefixed(&bytes, command.site);
       AppendPrefixed(&bytes, command.clients);
       break;
+    case ClusterCommandKind::kAddSite:
+      AppendPrefixed(&bytes, command.site);
+      AppendPrefixed(&bytes, command.peers);
+      bytes.append(command.id.begin(), command.id.end());
+      break;
+    case ClusterCommandKind::kSetPeers:
+      AppendPrefixed(&bytes, command.site);
+      AppendPrefixed(&bytes, command.peers);
+      break;
+    case ClusterCommandKind::kSetState:
+      AppendPrefixed(&bytes, command.site);
+      AppendLittle<std::uint64_t>(&bytes, command.replica);
+      bytes.push_back(static_cast<char>(command.state));
+      break;
+    case ClusterCommandKind::kRemoveSite:
+      AppendPrefixed(&bytes, command.site);
+      AppendLittle<std::uint64_t>(&bytes, command.replica);
+      break;
   }
   AppendHash(&bytes);
   return bytes;
@@ -108,16 +240,35 @@ std::string Encode(const ClusterCommand& command) {
 
 Result<ClusterCommand> DecodeClusterCommand(std::string_view bytes) {
   const std::string what = "a command to the cluster";
-  TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kCommandVersion));
+  TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kVersion));
+  const auto version = static_cast<std::uint8_t>(bytes[0]);
   ClusterCommand command;
   command.kind = ClusterCommandKind{decoder.Little<std::uint8_t>()};
   switch (command.kind) {
     case ClusterCommandKind::kFound:
-      command.founded = ReadState(&decoder);
+      command.founded = ReadState(&decoder, version);
       break;
     case ClusterCommandKind::kSetClients:
       command.site = decoder.Prefixed();
       command.clients = decoder.Prefixed();
+      break;
+    case ClusterCommandKind::kAddSite:
+      command.site = decoder.Prefixed();
+      command.peers = decoder.Prefixed();
+      command.id = ReadId(&decoder);
+      break;
+    case ClusterCommandKind::kSetPeers:
+      command.site = decoder.Prefixed();
+      command.peers = decoder.Prefixed();
+      break;
+    case ClusterCommandKind::kSetState:
+      command.site = decoder.Prefixed();
+      command.replica = decoder.Little<std::uint64_t>();
+      command.state = ReadSiteState(&decoder);
+      break;
+    case ClusterCommandKind::kRemoveSite:
+      command.site = decoder.Prefixed();
+      command.replica = decoder.Little<std::uint64_t>();
       break;
     default:
       return Corruption(what + " is damaged");
@@ -128,7 +279,7 @@ Result<ClusterCommand> DecodeClusterCommand(std::string_view bytes) {
 
 std::string Encode(const ClusterSnapshot& snapshot) {
   std::string bytes;
-  bytes.push_back(static_cast<char>(kSnapshotVersion));
+  bytes.push_back(static_cast<char>(kVersion));
   AppendLittle<std::uint64_t>(&bytes, snapshot.index);
   AppendState(snapshot.state, &bytes);
   AppendHash(&bytes);
@@ -137,10 +288,11 @@ std::string Encode(const ClusterSnapshot& snapshot) {
 
 Result<ClusterSnapshot> DecodeClusterSnapshot(std::string_view bytes) {
   const std::string what = "the state of the cluster";
-  TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kSnapshotVersion));
+  TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kVersion));
+  const auto version = static_cast<std::uint8_t>(bytes[0]);
   ClusterSnapshot snapshot;
   snapshot.index = decoder.Little<std::uint64_t>();
-  snapshot.state = ReadState(&decoder);
+  snapshot.state = ReadState(&decoder, version);
   if (!decoder.Finished()) return Corruption(what + " is damaged");
   return snapshot;
 }

@@ -21,32 +21,56 @@ struct ClusterState {
   std::uint64_t revision = 0;      // counts the commands that had an effect
   ClusterId id{};                  // random; all zeros until the cluster is founded
   std::vector<ClusterSite> sites;  // by name
-  std::string descriptor;          // of the database, as in its file TOPICDB
-  std::string retention;           // its classes, as in its file `retention`
+  // The greatest id that a replica ever had. So whoever has an id up to this one, and is not among
+  // the sites, has left, and no id is used twice.
+  std::uint64_t last_replica = 0;
+  std::string descriptor;  // of the database, as in its file TOPICDB
+  std::string retention;   // its classes, as in its file `retention`
   bool operator==(const ClusterState&) const = default;
 
   bool is_founded() const { return revision > 0; }
-  // Returns the site of a replica, or null.
+  // These return the site of a replica, and that of a name, or null.
   const ClusterSite* FindReplica(std::uint64_t replica) const;
+  const ClusterSite* FindSite(std::string_view name) const;
+  // Returns whether a replica was a member, and is none any more.
+  bool HasLeft(std::uint64_t replica) const;
+  // Returns the names of the sites, for messages.
+  std::string Names() const;
 };
+
+// The most sites that a cluster may have, since each has a replica of every shard.
+inline constexpr std::size_t kSitesMax = 7;
 
 enum class ClusterCommandKind : std::uint8_t {
   kFound = 1,       // makes the cluster, if it is not there yet
   kSetClients = 2,  // says where clients find a site
+  kAddSite = 4,     // adds a site, which gets a new id for its replicas, and is joining
+  kSetPeers = 5,    // says where other sites find a site
+  kSetState = 6,    // a site that joins has all shards now, or a site is to leave
+  kRemoveSite = 7,  // a site that leaves is in the groups of the shards no more
 };
 
 // A change of the state of a cluster.
 struct ClusterCommand {
   ClusterCommandKind kind = ClusterCommandKind::kFound;
-  ClusterState founded;  // of kFound: without a revision
-  std::string site;      // of kSetClients: its name
-  std::string clients;   // of kSetClients
+  ClusterState founded;                  // of kFound: without a revision
+  std::string site;                      // of the others: its name
+  std::string clients;                   // of kSetClients
+  std::string peers;                     // of kAddSite and kSetPeers
+  SiteState state = SiteState::kMember;  // of kSetState
+  std::array<std::uint8_t, 16> id{};     // of kAddSite: of the site
+  std::uint64_t replica = 0;             // of kSetState and kRemoveSite: of the site
   bool operator==(const ClusterCommand&) const = default;
 };
 
-// Changes the state as a command says. Returns kConflict if the command has no effect, and what to
-// do.
+// Changes the state as a command says. Returns kConflict or kCluster if the command has no effect,
+// and what to do: kCluster for a change of the sites that cannot be.
 Status Apply(const ClusterCommand& command, ClusterState* state);
+
+// Returns whether a command had no effect.
+inline bool IsRefusal(const Status& applied) {
+  return applied.code() == Code::kConflict || applied.code() == Code::kCluster;
+}
 
 std::string Encode(const ClusterCommand& command);
 // Returns kCorruption for bytes that Encode has not made, and kSchema for a command of a later

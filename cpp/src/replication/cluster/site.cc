@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -12,7 +13,11 @@
 #include "base/thread/fork_guard.h"
 #include "replication/cluster/cluster_group.h"
 #include "replication/cluster/cluster_state.h"
+#include "replication/cluster/leader_balance.h"
+#include "replication/cluster/member_keeper.h"
+#include "replication/cluster/site_call.h"
 #include "replication/cluster/site_identity.h"
+#include "replication/cluster/site_service.h"
 #include "replication/site/raft_site.h"
 #include "replication/site/site_shards.h"
 #include "store/catalog/descriptor.h"
@@ -27,11 +32,18 @@ using replication::ClusterCommandKind;
 using replication::ClusterGroup;
 using replication::ClusterGroupOptions;
 using replication::ClusterState;
+using replication::IsRefusal;
+using replication::MemberKeeper;
+using replication::MemberKeeperOptions;
 using replication::RaftPosition;
 using replication::RaftSite;
 using replication::RaftSiteOptions;
 using replication::ReplicaOptions;
+using replication::SiteAnswer;
+using replication::SiteCall;
+using replication::SiteCallKind;
 using replication::SiteIdentity;
+using replication::SiteService;
 using replication::SiteShards;
 
 namespace {
@@ -43,6 +55,8 @@ constexpr std::size_t kNameBytesMax = 64;
 constexpr milliseconds kElectionTimeoutMin(100);  // two ticks of the consensus
 // How many election timeouts a site waits for leaders to make the shards of a new database.
 constexpr int kMadeElections = 4;
+// After how many election timeouts without a leader a site asks whether it is a member still.
+constexpr int kSilentElections = 4;
 constexpr std::string_view kNameCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
 // How long a site waits for one answer while the cluster is founded.
@@ -63,13 +77,22 @@ Status CheckName(const std::string& name) {
 }
 
 Status CheckOptions(const SiteOptions& options) {
-  for (const auto& [name, address] : options.sites) TOPICDB_RETURN_IF_ERROR(CheckName(name));
-  if (!options.sites.contains(options.name)) {
-    return InvalidArgument("site '" + options.name + "' is not among the sites of the cluster");
-  }
   if (options.election_timeout < kElectionTimeoutMin) {
     return InvalidArgument("election_timeout: at least " +
                            std::to_string(kElectionTimeoutMin.count()) + " ms are needed");
+  }
+  if (!options.join.empty()) {
+    TOPICDB_RETURN_IF_ERROR(CheckName(options.name));
+    if (!options.sites.empty()) {
+      return InvalidArgument("a site either founds a cluster, with all its sites, or joins one");
+    }
+    if (!options.address.empty() && !options.address.ends_with(":0")) return Status::Ok();
+    return InvalidArgument(
+        "a site that joins needs an address where the others find it: a host and a port");
+  }
+  for (const auto& [name, address] : options.sites) TOPICDB_RETURN_IF_ERROR(CheckName(name));
+  if (!options.sites.contains(options.name)) {
+    return InvalidArgument("site '" + options.name + "' is not among the sites of the cluster");
   }
   std::map<std::string, std::string> names;  // by address
   for (const auto& [name, address] : options.sites) {
@@ -120,30 +143,47 @@ Result<std::unique_ptr<Site>> Site::Start(SiteOptions options) {
   std::unique_ptr<Site> site(new Site(std::move(options)));
   const SiteOptions& given = site->options_;
   const std::string place = given.path + "/site";
-  TOPICDB_ASSIGN_OR_RETURN(
-      SiteIdentity identity,
-      replication::LoadSiteIdentity(place + "/identity", given.name, given.sites));
-  site->identity_ = std::make_unique<SiteIdentity>(std::move(identity));
   RaftSiteOptions raft;
-  raft.directory = place + "/log";
-  raft.id = site->identity_->id;
-  raft.replica = site->identity_->replica;
-  raft.listen = given.listen.empty() ? given.sites.at(given.name) : given.listen;
-  raft.election_timeout = given.election_timeout;
   raft.authority = given.authority;
   raft.certificate = given.certificate;
   raft.key = given.key;
+  TOPICDB_ASSIGN_OR_RETURN(SiteIdentity identity, Identify(given, raft));
+  site->identity_ = std::make_unique<SiteIdentity>(std::move(identity));
+  raft.directory = place + "/log";
+  raft.id = site->identity_->id;
+  raft.replica = site->identity_->replica;
+  raft.listen = given.listen;
+  if (raft.listen.empty()) {
+    raft.listen = given.join.empty() ? given.sites.at(given.name) : given.address;
+  }
+  raft.election_timeout = given.election_timeout;
   TOPICDB_ASSIGN_OR_RETURN(site->raft_, RaftSite::Open(raft));
+  ClusterGroupOptions group;
+  group.group = site->identity_->group;
+  group.voters = site->Founders();
+  group.path = place + "/cluster";
+  TOPICDB_ASSIGN_OR_RETURN(site->group_, ClusterGroup::Open(site->raft_.get(), std::move(group)));
+  site->service_ =
+      std::make_unique<SiteService>(site->raft_.get(), site->group_.get(), site->identity_->group);
+  MemberKeeperOptions keeps{given.name, site->identity_->group, site->OwnAddress(),
+                            kSilentElections * given.election_timeout};
+  site->keeper_ = std::make_unique<MemberKeeper>(site->raft_.get(), site->group_.get(), keeps);
   for (const auto& [name, address] : given.sites) {
     if (name == given.name || address.empty()) continue;
     TOPICDB_RETURN_IF_ERROR(site->SetAddress(name, address));
   }
-  ClusterGroupOptions group;
-  group.group = site->identity_->group;
-  for (std::uint64_t voter = 1; voter <= given.sites.size(); ++voter) group.voters.push_back(voter);
-  group.path = place + "/cluster";
-  TOPICDB_ASSIGN_OR_RETURN(site->group_, ClusterGroup::Open(site->raft_.get(), std::move(group)));
+  if (site->identity_->has_joined) TOPICDB_RETURN_IF_ERROR(site->ComeBack(raft));
+  site->keeper_->Start();
   return site;
+}
+
+std::vector<std::uint64_t> Site::Founders() const {
+  std::vector<std::uint64_t> founders;
+  if (identity_->has_joined) return founders;
+  for (std::uint64_t replica = 1; replica <= options_.sites.size(); ++replica) {
+    founders.push_back(replica);
+  }
+  return founders;
 }
 
 bool Site::Forked() const { return fork_guard_->Forked(); }
@@ -159,22 +199,82 @@ std::array<std::uint8_t, 16> Site::cluster_id() const { return group_->state().i
 std::vector<ClusterSite> Site::Sites() const { return group_->state().sites; }
 
 Status Site::SetAddress(const std::string& name, const std::string& address) {
-  const auto found = options_.sites.find(name);
-  if (found == options_.sites.end()) {
+  std::uint64_t replica = 0;
+  if (const auto found = options_.sites.find(name); found != options_.sites.end()) {
+    const auto rank = std::distance(options_.sites.begin(), found);
+    replica = static_cast<std::uint64_t>(rank) + 1;
+  } else if (const ClusterState state = group_->state(); state.FindSite(name) != nullptr) {
+    replica = state.FindSite(name)->replica;
+  } else {
     return InvalidArgument("the cluster has no site '" + name + "'");
   }
-  const auto rank = std::distance(options_.sites.begin(), found);
-  return raft_->SetPeer(static_cast<std::uint64_t>(rank) + 1, address)
-      .WithContext("the address of site '" + name + "'");
+  return keeper_->SetAddress(replica, address).WithContext("the address of site '" + name + "'");
+}
+
+Result<SiteIdentity> Site::Identify(const SiteOptions& options, const RaftSiteOptions& raft) {
+  const std::string path = options.path + "/site/identity";
+  if (options.join.empty()) {
+    return replication::LoadSiteIdentity(path, options.name, options.sites);
+  }
+  TOPICDB_ASSIGN_OR_RETURN(SiteIdentity identity,
+                           replication::LoadJoiningIdentity(path, options.name));
+  if (identity.replica != 0) return identity;
+  SiteCall call;
+  call.kind = SiteCallKind::kJoin;
+  call.name = options.name;
+  call.id = identity.id;
+  call.peers = options.address;
+  TOPICDB_ASSIGN_OR_RETURN(
+      const SiteAnswer answer,
+      replication::AskCluster(options.join, raft, call, options.join_patience));
+  const ClusterSite* const own = answer.state.FindSite(options.name);
+  if (own == nullptr || own->id != identity.id) {
+    return ClusterFault("site '" + options.name + "' has left the cluster while it joined");
+  }
+  identity.replica = own->replica;
+  identity.group = answer.group;
+  // The site needs to know where the others are until the state of the cluster has come.
+  const replication::ClusterSnapshot known{0, answer.state};
+  TOPICDB_RETURN_IF_ERROR(
+      WriteFileAtomically(options.path + "/site/cluster", replication::Encode(known)));
+  TOPICDB_RETURN_IF_ERROR(replication::StoreSiteIdentity(path, identity));
+  return identity;
+}
+
+Status Site::ComeBack(const RaftSiteOptions& raft) {
+  const ClusterState known = group_->state();
+  SiteCall call;
+  call.kind = SiteCallKind::kStanding;
+  call.cluster = known.id;
+  call.replica = identity_->replica;
+  call.peers = options_.address;
+  keeper_->LearnAddresses(known);
+  const auto answer = replication::AskCluster(options_.join, raft, call, milliseconds(0));
+  if (answer.ok()) keeper_->LearnAddresses(answer->state);
+  // Without an answer the others may be where they were.
+  return answer.status().code() == Code::kCluster ? answer.status() : Status::Ok();
+}
+
+std::string Site::OwnAddress() const {
+  const std::string given =
+      options_.join.empty() ? options_.sites.at(options_.name) : options_.address;
+  const std::string& base = given.empty() ? options_.listen : given;
+  const std::size_t colon = base.rfind(':');
+  if (colon == std::string::npos) return "";
+  const std::string host = base.substr(0, colon);
+  if (host == "0.0.0.0" || host == "[::]") return "";  // others cannot go there
+  if (base.substr(colon + 1) != "0") return base;
+  return host + ":" + std::to_string(port());
 }
 
 Status Site::Found(const SchemaRequest& schema, Clock::time_point deadline) {
+  if (identity_->has_joined) return group_->AwaitFounded(deadline);
   ClusterCommand command;
   command.kind = ClusterCommandKind::kFound;
   ClusterState& founded = command.founded;
   founded.id = RandomBytes<16>();
   for (const auto& [name, address] : options_.sites) {
-    founded.sites.push_back({name, founded.sites.size() + 1, address, {}});
+    founded.sites.push_back({name, ++founded.last_replica, address, {}, {}, {}});
   }
   TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, MakeDescriptor(schema));
   TOPICDB_ASSIGN_OR_RETURN(const RetentionRules rules,
@@ -195,13 +295,22 @@ Status Site::Found(const SchemaRequest& schema, Clock::time_point deadline) {
 Status Site::Announce(Clock::time_point deadline) {
   const ClusterState state = group_->state();
   const ClusterSite* const own = state.FindReplica(identity_->replica);
-  if (own == nullptr || own->clients == options_.clients) return Status::Ok();
+  if (own == nullptr) return Status::Ok();
   ClusterCommand command;
-  command.kind = ClusterCommandKind::kSetClients;
   command.site = identity_->name;
   command.clients = options_.clients;
-  const Status told = group_->Propose(command, LeftUntil(deadline, milliseconds::max()));
-  return told.code() == Code::kConflict ? Status::Ok() : told;
+  command.peers = OwnAddress();
+  std::vector<ClusterCommandKind> kinds;
+  if (own->clients != command.clients) kinds.push_back(ClusterCommandKind::kSetClients);
+  if (own->peers != command.peers && !command.peers.empty()) {
+    kinds.push_back(ClusterCommandKind::kSetPeers);
+  }
+  for (const ClusterCommandKind kind : kinds) {
+    command.kind = kind;
+    const Status told = group_->Propose(command, LeftUntil(deadline, milliseconds::max()));
+    if (!told.ok() && !IsRefusal(told)) return told;
+  }
+  return Status::Ok();
 }
 
 Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
@@ -214,6 +323,7 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
     return Closed("site '" + identity_->name +
                   "' has opened its database before: start the site anew");
   }
+  TOPICDB_RETURN_IF_ERROR(Standing());
   const auto deadline = Clock::now() + patience;
   TOPICDB_RETURN_IF_ERROR(Found(options.schema, deadline));
   TOPICDB_RETURN_IF_ERROR(Announce(deadline));
@@ -227,7 +337,7 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
   replicas.commit_patience = options_.commit_patience;
   replicas.flush_bytes = options_.flush_bytes;
   replicas.group = identity_->group + 1;
-  for (const ClusterSite& site : state.sites) replicas.voters.push_back(site.replica);
+  replicas.voters = Founders();
   TOPICDB_ASSIGN_OR_RETURN(auto database,
                            Database::Open(options_.path, options,
                                           [&](std::shared_ptr<const ShardEnvironment> environment) {
@@ -235,14 +345,87 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
                                                 raft_.get(), std::move(environment), replicas);
                                             return std::make_unique<SharedShards>(shards_);
                                           }));
+  service_->SetShards(shards_);
+  keeper_->SetShards(shards_);
   // A new database has no slabs before a site leads, and can be used without them, too. Others may
   // open it only when this call has returned.
   const auto made_by =
       std::min(deadline, Clock::now() + kMadeElections * options_.election_timeout);
-  for (const auto& [index, replica] : shards_->All()) {
-    if (!replica->AwaitMade(LeftUntil(made_by, milliseconds::max()))) break;
+  if (!identity_->has_joined) {
+    AwaitShards(LeftUntil(made_by, milliseconds::max())).IgnoreError();
   }
   return database;
+}
+
+Status Site::AwaitShards(milliseconds patience) const {
+  if (shards_ == nullptr) return Closed("site '" + identity_->name + "' has no database open");
+  const auto deadline = Clock::now() + patience;
+  for (const auto& [index, replica] : shards_->All()) {
+    TOPICDB_RETURN_IF_ERROR(Standing());
+    if (replica->AwaitMade(LeftUntil(deadline, milliseconds::max()))) continue;
+    TOPICDB_RETURN_IF_ERROR(replica->failure());
+    return Stale(replica->name() + " has not come from the other sites within " +
+                 std::to_string(patience.count()) + " ms: wait for it");
+  }
+  return Status::Ok();
+}
+
+Status Site::Standing() const { return keeper_->standing(); }
+
+Result<ClusterSite> Site::FindSite(const std::string& name) const {
+  const ClusterState state = group_->state();
+  if (!state.is_founded()) return ClusterFault("the cluster has not been founded yet");
+  const ClusterSite* const found = state.FindSite(name);
+  if (found != nullptr) return *found;
+  return ClusterFault("the cluster has no site '" + name + "': its sites are " + state.Names());
+}
+
+Status Site::Leave(const std::string& name, milliseconds patience) {
+  TOPICDB_ASSIGN_OR_RETURN(const ClusterSite site, FindSite(name));
+  return Remove(site, Clock::now() + patience);
+}
+
+Status Site::Forget(const std::string& name, milliseconds patience) {
+  TOPICDB_ASSIGN_OR_RETURN(const ClusterSite site, FindSite(name));
+  if (service_->IsUp(site)) {
+    return ClusterFault("site '" + name + "' is up: have it leave");
+  }
+  return Remove(site, Clock::now() + patience);
+}
+
+Status Site::Remove(const ClusterSite& site, Clock::time_point deadline) {
+  ClusterCommand command;
+  command.kind = ClusterCommandKind::kSetState;
+  command.site = site.name;
+  command.replica = site.replica;
+  command.state = SiteState::kLeaving;
+  const Status marked = group_->Propose(command, LeftUntil(deadline, milliseconds::max()));
+  // Somebody else may have begun.
+  if (!marked.ok() && marked.code() != Code::kConflict) return marked;
+  return group_->AwaitLeft(site.replica, deadline);
+}
+
+Status Site::StepDown(const std::string& name) {
+  TOPICDB_ASSIGN_OR_RETURN(const ClusterSite site, FindSite(name));
+  return service_->StepDown(site).WithContext("site '" + name + "'");
+}
+
+Result<std::size_t> Site::Balance() {
+  if (shards_ == nullptr) return ClusterFault("open the database of this site first");
+  std::map<std::uint32_t, std::uint64_t> leaders;  // by shard
+  for (const auto& [index, replica] : shards_->All()) leaders[index] = replica->position().leader;
+  const ClusterState state = group_->state();
+  std::set<std::uint64_t> members;
+  for (const ClusterSite& site : state.sites) {
+    if (site.state == SiteState::kMember && service_->IsUp(site)) members.insert(site.replica);
+  }
+  std::size_t moved = 0;
+  for (const auto& move : replication::PlanBalance(leaders, members)) {
+    TOPICDB_RETURN_IF_ERROR(
+        service_->HandOver(*state.FindReplica(move.from), move.shard, *state.FindReplica(move.to)));
+    ++moved;
+  }
+  return moved;
 }
 
 std::vector<ReplicaReport> Site::Replicas() const {

@@ -13,7 +13,8 @@ namespace topicdb::replication {
 
 namespace {
 
-constexpr std::uint8_t kVersion = 1;
+// Version 1 does not say whether the site has joined: none could.
+constexpr std::uint8_t kVersion = 2;
 constexpr std::size_t kFileBytesMax = 4'096;
 
 // Returns the group of the sites with these names. The groups of shards follow it, and the
@@ -22,6 +23,14 @@ std::uint64_t GroupOf(const std::map<std::string, std::string>& sites) {
   std::string names;
   for (const auto& [name, address] : sites) AppendPrefixed(&names, name);
   return (Hash64(names) >> 2) + 1;
+}
+
+Result<SiteIdentity> ReadIdentity(const std::string& path, const std::string& name) {
+  TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kFileBytesMax));
+  auto found = DecodeSiteIdentity(bytes);
+  if (!found.ok()) return found.status().WithContext(path);
+  if (found->name == name) return found;
+  return InvalidArgument(path + " is that of site '" + found->name + "', not of '" + name + "'");
 }
 
 }  // namespace
@@ -33,6 +42,7 @@ std::string Encode(const SiteIdentity& identity) {
   AppendPrefixed(&bytes, identity.name);
   AppendLittle<std::uint64_t>(&bytes, identity.replica);
   AppendLittle<std::uint64_t>(&bytes, identity.group);
+  bytes.push_back(static_cast<char>(identity.has_joined ? 1 : 0));
   AppendHash(&bytes);
   return bytes;
 }
@@ -46,6 +56,7 @@ Result<SiteIdentity> DecodeSiteIdentity(std::string_view bytes) {
   identity.name = decoder.Prefixed();
   identity.replica = decoder.Little<std::uint64_t>();
   identity.group = decoder.Little<std::uint64_t>();
+  if (bytes[0] > 1) identity.has_joined = decoder.Little<std::uint8_t>() != 0;
   if (!decoder.Finished()) return Corruption(what + " is damaged");
   return identity;
 }
@@ -64,20 +75,39 @@ Result<SiteIdentity> LoadSiteIdentity(const std::string& path, const std::string
                                       const std::map<std::string, std::string>& sites) {
   SiteIdentity made = MakeSiteIdentity(name, sites);
   if (!Exists(path)) {
-    TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(path, Encode(made)));
+    TOPICDB_RETURN_IF_ERROR(StoreSiteIdentity(path, made));
     return made;
   }
-  TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kFileBytesMax));
-  auto found = DecodeSiteIdentity(bytes);
-  if (!found.ok()) return found.status().WithContext(path);
-  if (found->name != name) {
-    return InvalidArgument(path + " is that of site '" + found->name + "', not of '" + name + "'");
+  TOPICDB_ASSIGN_OR_RETURN(SiteIdentity found, ReadIdentity(path, name));
+  if (found.has_joined) {
+    return InvalidArgument(path + " is that of a site which has joined its cluster: give site '" +
+                           name + "' addresses to join, and no sites");
   }
-  if (found->group != made.group) {
+  if (found.group != made.group) {
     return InvalidArgument(path + " is that of a cluster with other sites: give site '" + name +
                            "' the sites with which it began");
   }
   return found;
+}
+
+Result<SiteIdentity> LoadJoiningIdentity(const std::string& path, const std::string& name) {
+  if (!Exists(path)) {
+    SiteIdentity made;
+    made.id = RandomBytes<16>();
+    made.name = name;
+    made.has_joined = true;
+    // It is written before anybody hears of it, so that the site is the same one if it asks again.
+    TOPICDB_RETURN_IF_ERROR(StoreSiteIdentity(path, made));
+    return made;
+  }
+  TOPICDB_ASSIGN_OR_RETURN(SiteIdentity found, ReadIdentity(path, name));
+  if (found.has_joined) return found;
+  return InvalidArgument(path + " is that of a site which has founded its cluster: give site '" +
+                         name + "' the sites with which it began, and nothing to join");
+}
+
+Status StoreSiteIdentity(const std::string& path, const SiteIdentity& identity) {
+  return WriteFileAtomically(path, Encode(identity));
 }
 
 }  // namespace topicdb::replication

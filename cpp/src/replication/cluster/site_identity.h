@@ -11,12 +11,14 @@
 
 namespace topicdb::replication {
 
-// What the file `site/identity` in the directory of a database says. It is written once.
+// What the file `site/identity` in the directory of a database says. A site that founds its cluster
+// writes it once, and one that joins a cluster a second time, when it knows its replica.
 struct SiteIdentity {
   std::array<std::uint8_t, 16> id{};  // random, for ever
   std::string name;
-  std::uint64_t replica = 0;  // the id in all groups of the consensus
+  std::uint64_t replica = 0;  // the id in all groups of the consensus; 0: not known yet
   std::uint64_t group = 0;    // of the cluster; those of the shards follow it
+  bool has_joined = false;    // a cluster that others had founded
   bool operator==(const SiteIdentity&) const = default;
 };
 
@@ -34,5 +36,13 @@ SiteIdentity MakeSiteIdentity(const std::string& name,
 // that of another site, or of one with others, kCorruption, kSchema and kStorage.
 Result<SiteIdentity> LoadSiteIdentity(const std::string& path, const std::string& name,
                                       const std::map<std::string, std::string>& sites);
+
+// The same for a site that joins a cluster, which says its replica and group later: both are 0
+// until StoreSiteIdentity has written them. Returns kInvalidArgument if the file is that of another
+// site, or of one that has founded its cluster.
+Result<SiteIdentity> LoadJoiningIdentity(const std::string& path, const std::string& name);
+
+// Writes the file, durably.
+Status StoreSiteIdentity(const std::string& path, const SiteIdentity& identity);
 
 }  // namespace topicdb::replication

@@ -6,6 +6,7 @@
 
 #include "base/bytes/coding.h"
 #include "replication/hashed_bytes.h"
+#include "replication/status_bytes.h"
 
 namespace topicdb::replication {
 
@@ -214,19 +215,6 @@ StoredCall ReadStored(Decoder* decoder) {
     *number = decoder->Little<std::uint64_t>();
   }
   return stored;
-}
-
-void AppendStatus(std::string* out, const Status& status) {
-  AppendLittle(out, static_cast<std::uint8_t>(status.code()));
-  AppendPrefixed(out, status.message());
-}
-// Returns kCorruption for a code that there is not, and else the status in `found`.
-Status ReadStatus(Decoder* decoder, Status* found) {
-  const auto code = decoder->Little<std::uint8_t>();
-  const std::string_view message = decoder->Prefixed();
-  if (code > static_cast<std::uint8_t>(Code::kStale)) return Corruption("an unknown kind of error");
-  if (code != 0) *found = Status(static_cast<Code>(code), std::string(message));
-  return Status::Ok();
 }
 
 void AppendOptional(std::string* out, const std::optional<std::string>& value) {

@@ -69,6 +69,7 @@ Result<LeaderAnswer> LeaderLink::Call(std::string_view call, Clock::time_point d
     call = stored->call();
   }
   for (;;) {
+    TOPICDB_RETURN_IF_ERROR(parts_.standing());
     const std::uint64_t leader = parts_.leader();
     Status why;
     if (leader == 0 || leader == site_.replica()) {

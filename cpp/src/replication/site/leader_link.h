@@ -35,6 +35,8 @@ class LeaderLink : public ShardLeader {
     std::function<Result<std::shared_ptr<Shard>>(std::chrono::milliseconds patience)> lead;
     // Returns the last entry of the log that is applied here.
     std::function<std::uint64_t()> applied;
+    // Returns why this replica asks nobody any more: its site has left the cluster.
+    std::function<Status()> standing;
     // Waits until the log is applied here up to this entry.
     std::function<void(std::uint64_t index, std::chrono::milliseconds patience)> await_applied;
   };

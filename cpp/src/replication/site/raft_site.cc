@@ -64,6 +64,19 @@ std::uint64_t Milliseconds(std::chrono::milliseconds time) {
   return static_cast<std::uint64_t>(std::max<std::chrono::milliseconds::rep>(time.count(), 1));
 }
 
+std::string WithGroup(std::uint64_t group, std::string_view request) {
+  std::string bytes;
+  AppendLittle<std::uint64_t>(&bytes, group);
+  bytes += request;
+  return bytes;
+}
+
+std::string TakeBuffer(topicdb_raft_buffer* buffer) {
+  std::string taken(ViewOf({topicdb_raft_buffer_data(buffer), topicdb_raft_buffer_size(buffer)}));
+  topicdb_raft_buffer_free(buffer);
+  return taken;
+}
+
 }  // namespace
 
 struct RaftSite::Callbacks {
@@ -113,15 +126,19 @@ struct RaftSite::Callbacks {
     RaftSite* const site = Site(context);
     Decoder decoder(ViewOf(request));
     const auto group = decoder.Little<std::uint64_t>();
-    RaftClient* client = nullptr;
+    RaftAnswerer* answerer = nullptr;
     {
       const MutexLock lock(site->mutex_);
       const auto found = site->clients_.find(group);
-      if (!decoder.ok() || found == site->clients_.end()) return;
-      client = found->second;
+      if (group == kSiteGroup) {
+        answerer = site->answerer_;
+      } else if (found != site->clients_.end()) {
+        answerer = found->second;
+      }
+      if (!decoder.ok() || answerer == nullptr) return;
       ++site->answering_[group];
     }
-    const auto answer = client->Answer(decoder.rest());
+    const auto answer = answerer->Answer(decoder.rest());
     if (answer.ok()) topicdb_raft_reply_with(reply, BytesOf(*answer));
     const MutexLock lock(site->mutex_);
     --site->answering_[group];
@@ -174,7 +191,8 @@ std::uint16_t RaftSite::port() const { return topicdb_raft_port(site_); }
 
 Status RaftSite::SetPeer(std::uint64_t replica, const std::string& address) {
   char* error = nullptr;
-  return Take(topicdb_raft_set_peer(site_, replica, address.c_str(), &error), &error);
+  const char* const place = address.empty() ? nullptr : address.c_str();
+  return Take(topicdb_raft_set_peer(site_, replica, place, &error), &error);
 }
 
 Result<std::vector<std::uint64_t>> RaftSite::Groups() const {
@@ -200,9 +218,9 @@ Status RaftSite::Join(std::uint64_t group, const std::vector<std::uint64_t>& vot
   char* error = nullptr;
   Status joined;
   if (std::find(groups.begin(), groups.end(), group) != groups.end()) {
-    // The first entry of a group says who its members are. Its clients begin behind it.
-    joined = Take(
-        topicdb_raft_open_group(site_, group, std::max<std::uint64_t>(applied, 1), &error), &error);
+    // The first entry of a group says who its first members are. Their clients begin behind it.
+    const std::uint64_t begins = voters.empty() ? 0 : 1;
+    joined = Take(topicdb_raft_open_group(site_, group, std::max(applied, begins), &error), &error);
   } else {
     joined =
         Take(topicdb_raft_create_group(site_, group, voters.data(), voters.size(), &error), &error);
@@ -243,6 +261,17 @@ Result<LogPlace> RaftSite::Propose(std::uint64_t group, const std::vector<std::s
   return place;
 }
 
+Status RaftSite::Change(std::uint64_t group, const std::vector<std::uint64_t>& voters,
+                        const std::vector<std::uint64_t>& learners,
+                        std::chrono::milliseconds patience) {
+  char* error = nullptr;
+  const topicdb_raft_code code =
+      topicdb_raft_change(site_, group, voters.data(), voters.size(), learners.data(),
+                          learners.size(), Milliseconds(patience), &error);
+  const Status changed = Take(code, &error);
+  return code == TOPICDB_RAFT_REFUSED ? Conflict(changed.message()) : changed;
+}
+
 Status RaftSite::Transfer(std::uint64_t group, std::uint64_t to,
                           std::chrono::milliseconds patience) {
   char* error = nullptr;
@@ -263,7 +292,9 @@ Result<RaftStatus> RaftSite::StatusOf(std::uint64_t group) const {
   status.last = raw.last;
   members.resize(std::min(members.size(), raw.members));
   for (const topicdb_raft_member& member : members) {
-    if (member.is_voter != 0) status.voters.push_back(member.replica);
+    status.members.push_back({member.replica, member.matched, member.is_voter != 0,
+                              member.is_leaving != 0, member.is_active != 0,
+                              member.gets_snapshot != 0});
   }
   return status;
 }
@@ -271,18 +302,34 @@ Result<RaftStatus> RaftSite::StatusOf(std::uint64_t group) const {
 Result<std::string> RaftSite::Ask(std::uint64_t replica, std::uint64_t group,
                                   std::string_view request, std::chrono::milliseconds patience,
                                   std::optional<std::chrono::milliseconds> connect_patience) {
-  std::string bytes;
-  AppendLittle<std::uint64_t>(&bytes, group);
-  bytes += request;
+  const std::string bytes = WithGroup(group, request);
   topicdb_raft_buffer* answer = nullptr;
   char* error = nullptr;
   TOPICDB_RETURN_IF_ERROR(Take(topicdb_raft_ask(site_, replica, BytesOf(bytes),
                                                 Milliseconds(connect_patience.value_or(patience)),
                                                 Milliseconds(patience), &answer, &error),
                                &error));
-  std::string taken(ViewOf({topicdb_raft_buffer_data(answer), topicdb_raft_buffer_size(answer)}));
-  topicdb_raft_buffer_free(answer);
-  return taken;
+  return TakeBuffer(answer);
+}
+
+Result<std::string> RaftSite::AskAt(const std::string& address, const RaftSiteOptions& options,
+                                    std::string_view request, std::chrono::milliseconds patience) {
+  const std::string bytes = WithGroup(kSiteGroup, request);
+  const auto file = [](const std::string& path) { return path.empty() ? nullptr : path.c_str(); };
+  topicdb_raft_buffer* answer = nullptr;
+  char* error = nullptr;
+  TOPICDB_RETURN_IF_ERROR(
+      Take(topicdb_raft_ask_at(address.c_str(), file(options.authority), file(options.certificate),
+                               file(options.key), BytesOf(bytes), Milliseconds(patience), &answer,
+                               &error),
+           &error));
+  return TakeBuffer(answer);
+}
+
+void RaftSite::AnswerBy(RaftAnswerer* answerer) {
+  const MutexLock lock(mutex_);
+  answerer_ = answerer;
+  while (answerer == nullptr && answering_[kSiteGroup] != 0) answered_.Wait(mutex_);
 }
 
 void RaftSite::NoteApplied(std::uint64_t group, std::uint64_t index) {

@@ -18,6 +18,9 @@ struct topicdb_raft_site;
 
 namespace topicdb::replication {
 
+// In the place of a group, for what concerns a site and no group.
+inline constexpr std::uint64_t kSiteGroup = 0;
+
 enum class RaftRole : std::uint8_t { kFollower, kCandidate, kLeader };
 
 // What a replica is in its group.
@@ -34,17 +37,25 @@ struct CommittedEntry {
   std::string_view bytes;  // empty if a leader began, or members changed
 };
 
+// Answers what other sites ask. Threads of connections call Answer, also several at once.
+class RaftAnswerer {
+ public:
+  RaftAnswerer() = default;
+  virtual ~RaftAnswerer() = default;
+  RaftAnswerer(const RaftAnswerer&) = delete;
+  RaftAnswerer& operator=(const RaftAnswerer&) = delete;
+
+  // Returns the answer to a request. May take long. After an error, whoever has asked hears that
+  // there is no answer.
+  virtual Result<std::string> Answer(std::string_view request) = 0;
+};
+
 // Takes what the consensus says of one group. The thread of the site makes the calls, one at a
 // time, and does nothing else meanwhile: they must hand over, and return. They may call the methods
-// of RaftSite whose names begin with Note, and no others. Threads of connections call Answer, also
-// several at once and beside other calls.
-class RaftClient {
+// of RaftSite whose names begin with Note, and no others. Other replicas of the group ask by
+// Answer, beside other calls.
+class RaftClient : public RaftAnswerer {
  public:
-  RaftClient() = default;
-  virtual ~RaftClient() = default;
-  RaftClient(const RaftClient&) = delete;
-  RaftClient& operator=(const RaftClient&) = delete;
-
   // Takes entries that are committed: each once, in order.
   virtual void TakeCommitted(const std::vector<CommittedEntry>& entries) = 0;
   virtual void TakePosition(const RaftPosition& position) = 0;
@@ -55,8 +66,6 @@ class RaftClient {
   virtual bool FetchSnapshot(std::string_view manifest) = 0;
   // Puts what was fetched in the place of the shard, durably. A failure ends the site.
   virtual Status InstallSnapshot() = 0;
-  // Returns the answer to a request of another replica of the group. May take long.
-  virtual Result<std::string> Answer(std::string_view request) = 0;
   // The site takes part no more. No other call comes after this one.
   virtual void TakeStop(const Status& why) = 0;
 };
@@ -76,6 +85,17 @@ struct RaftSiteOptions {
   std::string key;
 };
 
+// A member of a group. What a leader alone knows is 0 and false elsewhere.
+struct RaftMember {
+  std::uint64_t replica = 0;
+  std::uint64_t matched = 0;   // the last entry that it has; a leader knows
+  bool is_voter = false;       // else it learns
+  bool is_leaving = false;     // the change that takes it out is under way
+  bool is_active = false;      // it answered lately; a leader knows
+  bool gets_snapshot = false;  // a leader knows
+  bool operator==(const RaftMember&) const = default;
+};
+
 // What RaftSite::StatusOf says of a group.
 struct RaftStatus {
   RaftPosition position;
@@ -83,7 +103,7 @@ struct RaftStatus {
   std::uint64_t applied = 0;
   std::uint64_t first = 0;  // the entries in the log
   std::uint64_t last = 0;
-  std::vector<std::uint64_t> voters;
+  std::vector<RaftMember> members;  // by replica
 };
 
 // The log of a site, which takes part in many groups, and the threads and connections that it
@@ -105,13 +125,15 @@ class RaftSite {
 
   std::uint64_t replica() const { return replica_; }
   std::uint16_t port() const;
-  // Says where a replica is, host:port.
+  // Says where a replica is, host:port; with "", that it is nowhere any more.
   Status SetPeer(std::uint64_t replica, const std::string& address);
   // Returns the groups that the log had when it was opened.
   Result<std::vector<std::uint64_t>> Groups() const;
 
   // Takes part in a group. `client` must stay valid until Leave returns. The client has applied all
-  // entries up to `applied`, on disk. If the log does not have the group, makes it, with `voters`.
+  // entries up to `applied`, on disk. If the log does not have the group, makes it with `voters`,
+  // its first members; without any, the group is there at others, and gives this replica a
+  // snapshot.
   Status Join(std::uint64_t group, const std::vector<std::uint64_t>& voters, std::uint64_t applied,
               RaftClient* client) TOPICDB_EXCLUDES(mutex_);
   // Makes no more calls to the client of a group. The group takes part until the site is closed.
@@ -122,6 +144,11 @@ class RaftSite {
   // never will be, kUnknownOutcome if it may be, and what Open returns if the site has stopped.
   Result<LogPlace> Propose(std::uint64_t group, const std::vector<std::string>& entries,
                            std::chrono::milliseconds patience);
+  // Changes the members of a group that this replica leads, and waits until those that are not
+  // named have left. A new voter should have learnt before. Returns kNotLeader; kConflict if
+  // another change is under way, or if it cannot be; and kUnknownOutcome if it may still happen.
+  Status Change(std::uint64_t group, const std::vector<std::uint64_t>& voters,
+                const std::vector<std::uint64_t>& learners, std::chrono::milliseconds patience);
   // Hands leadership over to another voter, and waits until that one leads. Returns kNotLeader,
   // and kUnknownOutcome if that may still happen.
   Status Transfer(std::uint64_t group, std::uint64_t to, std::chrono::milliseconds patience);
@@ -132,6 +159,13 @@ class RaftSite {
   Result<std::string> Ask(std::uint64_t replica, std::uint64_t group, std::string_view request,
                           std::chrono::milliseconds patience,
                           std::optional<std::chrono::milliseconds> connect_patience = std::nullopt);
+  // Asks whoever is at an address what concerns a site, for a program that is none yet. Only the
+  // files of `options` are used. Returns what Ask returns.
+  static Result<std::string> AskAt(const std::string& address, const RaftSiteOptions& options,
+                                   std::string_view request, std::chrono::milliseconds patience);
+  // Says who answers what is asked with kSiteGroup, which concerns the site and no group of it.
+  // Null: nobody, once the call returns.
+  void AnswerBy(RaftAnswerer* answerer) TOPICDB_EXCLUDES(mutex_);
   // Says up to which entry the client has applied everything, and has it on disk.
   void NoteApplied(std::uint64_t group, std::uint64_t index);
   void NoteFlushed(std::uint64_t group, std::uint64_t index);
@@ -151,6 +185,7 @@ class RaftSite {
   Mutex mutex_;
   CondVar answered_;
   std::map<std::uint64_t, RaftClient*> clients_ TOPICDB_GUARDED_BY(mutex_);
+  RaftAnswerer* answerer_ TOPICDB_GUARDED_BY(mutex_) = nullptr;        // of kSiteGroup
   std::map<std::uint64_t, int> answering_ TOPICDB_GUARDED_BY(mutex_);  // calls of Answer, by group
   Status stopped_ TOPICDB_GUARDED_BY(mutex_);
 };

@@ -60,6 +60,10 @@ Replica::Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environ
           LeaderLink::Parts{[this] { return position().leader; },
                             [this](std::chrono::milliseconds patience) { return Lead(patience); },
                             [this] { return this->applied(); },
+                            [this] {
+                              Status why = failure();
+                              return why.code() == Code::kCluster ? why : Status::Ok();
+                            },
                             [this](std::uint64_t entry, std::chrono::milliseconds patience) {
                               AwaitApplied(entry, patience);
                             }})) {}
@@ -451,9 +455,9 @@ void Replica::Fail(const Status& why) {
 void Replica::HandOver() {
   const auto status = site_.StatusOf(options_.group);
   if (!status.ok()) return;
-  for (const std::uint64_t voter : status->voters) {
-    if (voter == site_.replica()) continue;
-    if (site_.Transfer(options_.group, voter, kHandOverPatience).ok()) return;
+  for (const RaftMember& member : status->members) {
+    if (member.replica == site_.replica() || !member.is_voter) continue;
+    if (site_.Transfer(options_.group, member.replica, kHandOverPatience).ok()) return;
   }
 }
 

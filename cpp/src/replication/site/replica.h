@@ -77,6 +77,9 @@ class Replica : private RaftClient {
   RaftPosition position() const TOPICDB_EXCLUDES(mutex_);
   // Returns why it has failed, or Ok.
   Status failure() const TOPICDB_EXCLUDES(mutex_);
+  // Takes part no more, for this reason: the site has left the cluster. The shard may still be
+  // read.
+  void Retire(const Status& why) TOPICDB_EXCLUDES(mutex_) { Fail(why); }
   // Returns "shard 2 of fleet.db", for messages.
   const std::string& name() const { return name_; }
 

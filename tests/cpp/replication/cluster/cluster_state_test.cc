@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "every_damage.h"
 #include "hex.h"
@@ -14,7 +15,9 @@ namespace {
 ClusterState State() {
   ClusterState state;
   state.id = {1, 2, 3};
-  state.sites = {{"a", 1, "10.0.0.1:8825", "grpc+tls://a:8815"}, {"b", 2, "", ""}};
+  state.sites = {{"a", 1, "10.0.0.1:8825", "grpc+tls://a:8815", SiteState::kMember, {}},
+                 {"b", 2, "", "", SiteState::kMember, {}}};
+  state.last_replica = 2;
   state.descriptor = "descriptor";
   state.retention = "retention";
   return state;
@@ -32,6 +35,57 @@ ClusterCommand SetClients(const std::string& site, const std::string& clients) {
   command.site = site;
   command.clients = clients;
   return command;
+}
+
+ClusterCommand AddSite(const std::string& site, const std::string& peers, std::uint8_t id = 9) {
+  ClusterCommand command;
+  command.kind = ClusterCommandKind::kAddSite;
+  command.site = site;
+  command.peers = peers;
+  command.id = {id};
+  return command;
+}
+
+ClusterCommand SetPeers(const std::string& site, const std::string& peers) {
+  ClusterCommand command;
+  command.kind = ClusterCommandKind::kSetPeers;
+  command.site = site;
+  command.peers = peers;
+  return command;
+}
+
+ClusterCommand SetState(const std::string& site, std::uint64_t replica, SiteState state) {
+  ClusterCommand command;
+  command.kind = ClusterCommandKind::kSetState;
+  command.site = site;
+  command.replica = replica;
+  command.state = state;
+  return command;
+}
+
+ClusterCommand RemoveSite(const std::string& site, std::uint64_t replica) {
+  ClusterCommand command;
+  command.kind = ClusterCommandKind::kRemoveSite;
+  command.site = site;
+  command.replica = replica;
+  return command;
+}
+
+// One of each kind.
+std::vector<ClusterCommand> Commands() {
+  return {Found(),
+          SetClients("b", "grpc://b:1"),
+          AddSite("d", "10.0.0.4:8825"),
+          SetPeers("b", "10.0.0.2:8825"),
+          SetState("b", 2, SiteState::kLeaving),
+          RemoveSite("b", 2)};
+}
+
+// Returns a state with the sites a and b.
+ClusterState Founded() {
+  ClusterState state;
+  EXPECT_TRUE(Apply(Found(), &state).ok());
+  return state;
 }
 
 std::string OfLaterVersion(const std::string& encoded) {
@@ -57,41 +111,146 @@ TEST(ClusterState, IsFoundedOnce) {
 
 TEST(ClusterState, SaysWhereClientsFindASite) {
   ClusterState state;
-  EXPECT_EQ(Apply(SetClients("b", "grpc://b:1"), &state).code(), Code::kConflict);
+  EXPECT_EQ(Apply(SetClients("b", "grpc://b:1"), &state).code(), Code::kCluster);
   ASSERT_TRUE(Apply(Found(), &state).ok());
   ASSERT_TRUE(Apply(SetClients("b", "grpc://b:1"), &state).ok());
   EXPECT_EQ(state.FindReplica(2)->clients, "grpc://b:1");
   EXPECT_EQ(state.revision, 2U);
   EXPECT_EQ(Apply(SetClients("b", "grpc://b:1"), &state).code(), Code::kConflict);
-  EXPECT_EQ(Apply(SetClients("c", "grpc://c:1"), &state).code(), Code::kConflict);
+  EXPECT_EQ(Apply(SetClients("c", "grpc://c:1"), &state).code(), Code::kCluster);
   EXPECT_EQ(state.revision, 2U);
   EXPECT_EQ(state.FindReplica(3), nullptr);
 }
 
+TEST(ClusterState, ANewSiteJoinsUnderAnIdThatNobodyHad) {
+  ClusterState state = Founded();
+  ASSERT_TRUE(Apply(AddSite("d", "10.0.0.4:1"), &state).ok());
+  const ClusterSite* const site = state.FindSite("d");
+  ASSERT_NE(site, nullptr);
+  EXPECT_EQ(site->replica, 3U);
+  EXPECT_EQ(site->state, SiteState::kJoining);
+  EXPECT_EQ(site->peers, "10.0.0.4:1");
+  EXPECT_EQ(Apply(AddSite("d", "10.0.0.4:1"), &state).code(), Code::kConflict) << "it asks again";
+  ASSERT_TRUE(Apply(SetState("d", 3, SiteState::kMember), &state).ok());
+  ASSERT_TRUE(Apply(SetState("d", 3, SiteState::kLeaving), &state).ok());
+  EXPECT_FALSE(state.HasLeft(3));
+  ASSERT_TRUE(Apply(RemoveSite("d", 3), &state).ok());
+  EXPECT_TRUE(state.HasLeft(3));
+  ASSERT_TRUE(Apply(AddSite("d", "10.0.0.4:1", 10), &state).ok());
+  EXPECT_EQ(state.FindSite("d")->replica, 4U);
+  EXPECT_FALSE(state.HasLeft(4));
+  EXPECT_FALSE(state.HasLeft(5)) << "it may be newer than this state";
+}
+
+TEST(ClusterState, SitesAreInTheOrderOfTheirNames) {
+  ClusterState state = Founded();
+  for (const char* name : {"d", "aa", "c"}) {
+    ASSERT_TRUE(Apply(AddSite(name, name), &state).ok());
+  }
+  EXPECT_EQ(state.Names(), "a, aa, b, c, d");
+}
+
+TEST(ClusterState, ASiteThatCannotBeIsNotAdded) {
+  ClusterState unfounded;
+  EXPECT_EQ(Apply(AddSite("d", "x:1"), &unfounded).code(), Code::kCluster);
+  ClusterState state = Founded();
+  const Status name = Apply(AddSite("b", "x:1"), &state);
+  EXPECT_EQ(name.code(), Code::kCluster);
+  EXPECT_NE(name.message().find("has a site 'b' already"), std::string::npos) << name.message();
+  const Status address = Apply(AddSite("d", "10.0.0.1:8825"), &state);
+  EXPECT_EQ(address.code(), Code::kCluster);
+  EXPECT_NE(address.message().find("site 'a' has the address"), std::string::npos);
+  for (int i = 0; i < 5; ++i) {
+    const std::string other = "d" + std::to_string(i);
+    ASSERT_TRUE(Apply(AddSite(other, other), &state).ok());
+  }
+  EXPECT_EQ(Apply(AddSite("e", "e"), &state).code(), Code::kCluster) << "there are seven";
+  EXPECT_EQ(state.sites.size(), kSitesMax);
+}
+
+TEST(ClusterState, TheLastSiteWithAllShardsDoesNotLeave) {
+  ClusterState state = Founded();
+  ASSERT_TRUE(Apply(AddSite("d", "x:1"), &state).ok());  // has none yet
+  ASSERT_TRUE(Apply(SetState("a", 1, SiteState::kLeaving), &state).ok());
+  EXPECT_EQ(Apply(SetState("b", 2, SiteState::kLeaving), &state).code(), Code::kCluster);
+  EXPECT_EQ(Apply(SetState("a", 1, SiteState::kLeaving), &state).code(), Code::kConflict);
+  EXPECT_EQ(Apply(SetState("a", 1, SiteState::kMember), &state).code(), Code::kCluster);
+  EXPECT_EQ(Apply(SetState("d", 2, SiteState::kLeaving), &state).code(), Code::kCluster)
+      << "that is the replica of another site";
+  ASSERT_TRUE(Apply(SetState("d", 3, SiteState::kMember), &state).ok());
+  EXPECT_TRUE(Apply(SetState("b", 2, SiteState::kLeaving), &state).ok());
+}
+
+TEST(ClusterState, OnlyASiteThatLeavesIsRemoved) {
+  ClusterState state = Founded();
+  EXPECT_EQ(Apply(RemoveSite("b", 2), &state).code(), Code::kCluster);
+  ASSERT_TRUE(Apply(SetState("b", 2, SiteState::kLeaving), &state).ok());
+  EXPECT_EQ(Apply(RemoveSite("b", 1), &state).code(), Code::kCluster);
+  EXPECT_TRUE(Apply(RemoveSite("b", 2), &state).ok());
+  EXPECT_EQ(state.Names(), "a");
+}
+
+TEST(ClusterState, ASiteMoves) {
+  ClusterState state = Founded();
+  ASSERT_TRUE(Apply(SetPeers("b", "10.0.0.9:1"), &state).ok());
+  EXPECT_EQ(state.FindSite("b")->peers, "10.0.0.9:1");
+  EXPECT_EQ(Apply(SetPeers("b", "10.0.0.9:1"), &state).code(), Code::kConflict);
+  EXPECT_EQ(Apply(SetPeers("x", "10.0.0.9:1"), &state).code(), Code::kCluster);
+}
+
 TEST(ClusterState, HasTheseBytes) {
-  EXPECT_EQ(ToHex(Encode(SetClients("b", "grpc://b:1"))),
-            "010201620a677270633a2f2f623a31b9a629ed39bf9021");
-  EXPECT_EQ(ToHex(Encode(Found())),
-            "010100000000000000000102030000000000000000000000000002016101000000000000000d3130"
-            "2e302e302e313a3838323511677270632b746c733a2f2f613a383831350162020000000000000000"
-            "000a64657363726970746f7209726574656e74696f6e4806264569215b05");
+  const std::vector<std::string> golden{
+      "020100000000000000000102030000000000000000000000000002016101000000000000000d3130"
+      "2e302e302e313a3838323511677270632b746c733a2f2f613a383831350000000000000000000000"
+      "00000000000001620200000000000000000000000000000000000000000000000000000200000000"
+      "0000000a64657363726970746f7209726574656e74696f6e",
+      "020201620a677270633a2f2f623a31",
+      "020401640d31302e302e302e343a3838323509000000000000000000000000000000",
+      "020501620d31302e302e302e323a38383235",
+      "02060162020000000000000002",
+      "020701620200000000000000",
+  };
+  const std::vector<ClusterCommand> commands = Commands();
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    EXPECT_EQ(ToHex(std::string(WithoutHash(Encode(commands[i])).value())), golden[i]);
+  }
   EXPECT_EQ(ToHex(Encode(ClusterSnapshot{258, State()})),
-            "01020100000000000000000000000000000102030000000000000000000000000002016101000000"
-            "000000000d31302e302e302e313a3838323511677270632b746c733a2f2f613a3838313501620200"
-            "00000000000000000a64657363726970746f7209726574656e74696f6e5d04116621ef423e");
+            "02020100000000000000000000000000000102030000000000000000000000000002016101000000"
+            "000000000d31302e302e302e313a3838323511677270632b746c733a2f2f613a3838313500000000"
+            "00000000000000000000000000016202000000000000000000000000000000000000000000000000"
+            "000002000000000000000a64657363726970746f7209726574656e74696f6ece58f76512136707");
+}
+
+// Clusters of the first version have these in their logs and files.
+TEST(ClusterState, TheFirstVersionIsRead) {
+  EXPECT_EQ(DecodeClusterCommand(FromHex("010201620a677270633a2f2f623a31b9a629ed39bf9021")).value(),
+            SetClients("b", "grpc://b:1"));
+  const std::string found = FromHex(
+      "010100000000000000000102030000000000000000000000000002016101000000000000000d3130"
+      "2e302e302e313a3838323511677270632b746c733a2f2f613a383831350162020000000000000000"
+      "000a64657363726970746f7209726574656e74696f6e4806264569215b05");
+  EXPECT_EQ(DecodeClusterCommand(found).value(), Found());
+  const std::string snapshot = FromHex(
+      "01020100000000000000000000000000000102030000000000000000000000000002016101000000"
+      "000000000d31302e302e302e313a3838323511677270632b746c733a2f2f613a3838313501620200"
+      "00000000000000000a64657363726970746f7209726574656e74696f6e5d04116621ef423e");
+  EXPECT_EQ(DecodeClusterSnapshot(snapshot).value(), (ClusterSnapshot{258, State()}));
 }
 
 TEST(ClusterState, IsDecodedAsItWasEncoded) {
-  for (const ClusterCommand& command : {Found(), ClusterCommand(), SetClients("b", "x")}) {
+  for (const ClusterCommand& command : Commands()) {
     EXPECT_EQ(DecodeClusterCommand(Encode(command)).value(), command);
   }
-  for (const ClusterSnapshot& snapshot : {ClusterSnapshot{258, State()}, ClusterSnapshot()}) {
+  ClusterState joined = Founded();
+  EXPECT_TRUE(Apply(AddSite("d", "x:1"), &joined).ok());
+  for (const ClusterState& state : {State(), joined, ClusterState()}) {
+    const ClusterSnapshot snapshot{258, state};
     EXPECT_EQ(DecodeClusterSnapshot(Encode(snapshot)).value(), snapshot);
   }
 }
 
 TEST(ClusterState, EveryDamageIsRefused) {
-  for (const ClusterCommand& command : {Found(), SetClients("b", "grpc://b:1")}) {
+  for (const ClusterCommand& command : Commands()) {
     ForEachDamage(Encode(command), [](const std::string& damaged) {
       EXPECT_EQ(DecodeClusterCommand(damaged).status().code(), Code::kCorruption) << ToHex(damaged);
     });
@@ -99,6 +258,13 @@ TEST(ClusterState, EveryDamageIsRefused) {
   ForEachDamage(Encode(ClusterSnapshot{258, State()}), [](const std::string& damaged) {
     EXPECT_EQ(DecodeClusterSnapshot(damaged).status().code(), Code::kCorruption) << ToHex(damaged);
   });
+}
+
+TEST(ClusterState, AStateOfASiteThatThereIsNotIsRefused) {
+  std::string bytes(WithoutHash(Encode(SetState("b", 2, SiteState::kLeaving))).value());
+  bytes.back() = 3;
+  AppendHash(&bytes);
+  EXPECT_EQ(DecodeClusterCommand(bytes).status().code(), Code::kCorruption);
 }
 
 TEST(ClusterState, ACommandThatIsNotKnownIsRefused) {

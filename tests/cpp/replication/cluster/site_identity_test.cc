@@ -81,7 +81,7 @@ TEST_F(SiteIdentityTest, HasTheseBytes) {
   const std::string bytes = Encode(identity);
   EXPECT_EQ(
       ToHex(bytes),
-      "010102030000000000000000000000000001610201000000000000030000000000000051297a042da6b643");
+      "02010203000000000000000000000000000161020100000000000003000000000000000005c0b3a1a2ed3ad9");
   EXPECT_EQ(DecodeSiteIdentity(bytes).value(), identity);
   ForEachDamage(bytes, [](const std::string& damaged) {
     EXPECT_EQ(DecodeSiteIdentity(damaged).status().code(), Code::kCorruption) << ToHex(damaged);
@@ -90,6 +90,44 @@ TEST_F(SiteIdentityTest, HasTheseBytes) {
   later[0] = 9;
   AppendHash(&later);
   EXPECT_EQ(DecodeSiteIdentity(later).status().code(), Code::kSchema);
+}
+
+TEST_F(SiteIdentityTest, OneOfTheFirstVersionIsRead) {
+  const std::string bytes = FromHex(
+      "010102030000000000000000000000000001610201000000000000030000000000000051297a042da6b643");
+  const SiteIdentity identity = DecodeSiteIdentity(bytes).value();
+  EXPECT_EQ(identity.name, "a");
+  EXPECT_EQ(identity.replica, 258U);
+  EXPECT_EQ(identity.group, 3U);
+  EXPECT_FALSE(identity.has_joined);
+}
+
+TEST_F(SiteIdentityTest, OneThatJoinsIsTheSameIfItAsksAgain) {
+  const SiteIdentity made = LoadJoiningIdentity(path_, "d").value();
+  EXPECT_EQ(made.name, "d");
+  EXPECT_TRUE(made.has_joined);
+  EXPECT_EQ(made.replica, 0U) << "the cluster says it";
+  EXPECT_EQ(LoadJoiningIdentity(path_, "d").value(), made);
+  SiteIdentity known = made;
+  known.replica = 4;
+  known.group = 77;
+  ASSERT_TRUE(StoreSiteIdentity(path_, known).ok());
+  EXPECT_EQ(LoadJoiningIdentity(path_, "d").value(), known);
+  EXPECT_EQ(LoadJoiningIdentity(path_, "e").status().code(), Code::kInvalidArgument);
+}
+
+TEST_F(SiteIdentityTest, WhoHasJoinedIsNoFounder) {
+  ASSERT_TRUE(LoadJoiningIdentity(path_, "a").ok());
+  const Status founder = Load("a").status();
+  EXPECT_EQ(founder.code(), Code::kInvalidArgument);
+  EXPECT_NE(founder.message().find("has joined"), std::string::npos) << founder.message();
+}
+
+TEST_F(SiteIdentityTest, WhoHasFoundedDoesNotJoin) {
+  ASSERT_TRUE(Load("a").ok());
+  const Status joins = LoadJoiningIdentity(path_, "a").status();
+  EXPECT_EQ(joins.code(), Code::kInvalidArgument);
+  EXPECT_NE(joins.message().find("has founded"), std::string::npos) << joins.message();
 }
 
 }  // namespace

@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "free_port.h"
+#include "replication/cluster/cluster_state.h"
+#include "replication/cluster/site_identity.h"
 #include "subscribe/subscribing.h"
 #include "test_directory.h"
 #include "topicdb/database.h"
@@ -57,14 +61,50 @@ class SiteTest : public testing::Test {
       }
     }
   }
+  // Returns what a site needs to join those that run.
+  SiteOptions JoiningOptionsOf(const std::string& name) const {
+    SiteOptions options = OptionsOf(name);
+    options.sites.clear();
+    options.listen.clear();
+    options.address = "127.0.0.1:" + std::to_string(FreePort());
+    options.join_patience = kLong;
+    for (const auto& [other, here] : here_) {
+      if (here.site == nullptr) continue;
+      options.join.push_back("127.0.0.1:" + std::to_string(here.site->port()));
+    }
+    return options;
+  }
+  // Has a new site join those that run, and opens the database there.
+  void JoinAs(const std::string& name) {
+    auto joined = Site::Start(JoiningOptionsOf(name));
+    ASSERT_TRUE(joined.ok()) << joined.status().message();
+    here_[name].site = std::move(*joined);
+    OpenAt({name});
+  }
+  // Ends a site as a machine does that is lost.
+  void Stop(const std::string& name) {
+    here_.at(name).database.reset();
+    here_.at(name).site.reset();
+    here_.erase(name);
+  }
+  // Waits until a site has come to a state of the cluster of which `holds` is true.
+  void AwaitState(const std::string& name, const std::function<bool(const ClusterState&)>& holds) {
+    const auto deadline = std::chrono::steady_clock::now() + kLong;
+    while (!holds(here_.at(name).site->state())) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "the state does not come";
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+  }
   // Opens the database at these sites at the same time.
   void OpenAt(const std::vector<std::string>& names) {
     std::vector<std::thread> threads;
     for (const std::string& name : names) {
       threads.emplace_back([this, &here = here_[name]] {
         auto opened = here.site->OpenDatabase(open_, kLong);
-        EXPECT_TRUE(opened.ok()) << opened.status().message();
-        if (opened.ok()) here.database = std::move(*opened);
+        EXPECT_TRUE(opened.ok()) << here.site->identity().name << ": " << opened.status().message();
+        if (!opened.ok()) return;
+        here.database = std::move(*opened);
+        if (here.site->identity().has_joined) EXPECT_TRUE(here.site->AwaitShards(kLong).ok());
       });
     }
     for (std::thread& thread : threads) thread.join();

@@ -1,0 +1,107 @@
+#include "replication/cluster/site_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes/coding.h"
+#include "replication/hashed_bytes.h"
+#include "replication/status_bytes.h"
+
+namespace topicdb::replication {
+
+namespace {
+
+constexpr std::uint8_t kVersion = 1;
+
+template <std::size_t kBytes>
+void AppendBytes(std::string* out, const std::array<std::uint8_t, kBytes>& bytes) {
+  out->append(bytes.begin(), bytes.end());
+}
+
+template <std::size_t kBytes>
+void ReadBytes(Decoder* decoder, std::array<std::uint8_t, kBytes>* bytes) {
+  const std::string_view found = decoder->Bytes(kBytes);
+  std::copy(found.begin(), found.end(), bytes->begin());
+}
+
+}  // namespace
+
+std::string Encode(const SiteCall& call) {
+  std::string bytes;
+  bytes.push_back(static_cast<char>(kVersion));
+  bytes.push_back(static_cast<char>(call.kind));
+  switch (call.kind) {
+    case SiteCallKind::kJoin:
+      AppendPrefixed(&bytes, call.name);
+      AppendBytes(&bytes, call.id);
+      AppendPrefixed(&bytes, call.peers);
+      break;
+    case SiteCallKind::kStanding:
+      AppendBytes(&bytes, call.cluster);
+      AppendLittle(&bytes, call.replica);
+      AppendPrefixed(&bytes, call.peers);
+      break;
+    case SiteCallKind::kStepDown:
+      break;
+    case SiteCallKind::kHandOver:
+      AppendLittle(&bytes, call.shard);
+      AppendLittle(&bytes, call.replica);
+      break;
+  }
+  AppendHash(&bytes);
+  return bytes;
+}
+
+Result<SiteCall> DecodeSiteCall(std::string_view bytes) {
+  const std::string what = "a call to a site";
+  TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kVersion));
+  SiteCall call;
+  call.kind = SiteCallKind{decoder.Little<std::uint8_t>()};
+  switch (call.kind) {
+    case SiteCallKind::kJoin:
+      call.name = decoder.Prefixed();
+      ReadBytes(&decoder, &call.id);
+      call.peers = decoder.Prefixed();
+      break;
+    case SiteCallKind::kStanding:
+      ReadBytes(&decoder, &call.cluster);
+      call.replica = decoder.Little<std::uint64_t>();
+      call.peers = decoder.Prefixed();
+      break;
+    case SiteCallKind::kStepDown:
+      break;
+    case SiteCallKind::kHandOver:
+      call.shard = decoder.Little<std::uint32_t>();
+      call.replica = decoder.Little<std::uint64_t>();
+      break;
+    default:
+      return Corruption(what + " is damaged");
+  }
+  if (!decoder.Finished()) return Corruption(what + " is damaged");
+  return call;
+}
+
+std::string Encode(const SiteAnswer& answer) {
+  std::string bytes;
+  bytes.push_back(static_cast<char>(kVersion));
+  AppendStatus(&bytes, answer.status);
+  AppendLittle(&bytes, answer.group);
+  AppendPrefixed(&bytes, Encode(ClusterSnapshot{0, answer.state}));
+  AppendHash(&bytes);
+  return bytes;
+}
+
+Result<SiteAnswer> DecodeSiteAnswer(std::string_view bytes) {
+  const std::string what = "the answer of a site";
+  TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kVersion));
+  SiteAnswer answer;
+  TOPICDB_RETURN_IF_ERROR(ReadStatus(&decoder, &answer.status).WithContext(what));
+  answer.group = decoder.Little<std::uint64_t>();
+  const std::string_view state = decoder.Prefixed();
+  if (!decoder.Finished()) return Corruption(what + " is damaged");
+  TOPICDB_ASSIGN_OR_RETURN(ClusterSnapshot snapshot, DecodeClusterSnapshot(state));
+  answer.state = std::move(snapshot.state);
+  return answer;
+}
+
+}  // namespace topicdb::replication

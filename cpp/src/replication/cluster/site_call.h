@@ -1,0 +1,49 @@
+// What sites ask each other as sites, not as members of a group. Only this file and site_call.cc
+// know the bytes, which docs/internals/format.md draws.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "replication/cluster/cluster_state.h"
+#include "topicdb/status.h"
+
+namespace topicdb::replication {
+
+enum class SiteCallKind : std::uint8_t {
+  kJoin = 1,      // a program that is no site yet asks to become one
+  kStanding = 2,  // a site asks whether it is still a member, and says where it is
+  kStepDown = 3,  // the site is to hand over whatever it leads
+  kHandOver = 4,  // the site is to hand over one shard
+};
+
+// What a site is asked. A value.
+struct SiteCall {
+  SiteCallKind kind = SiteCallKind::kStanding;
+  std::string name;                   // of kJoin: of the site that is to be
+  std::array<std::uint8_t, 16> id{};  // of kJoin: of that site, random
+  std::string peers;                  // of kJoin and kStanding: where other sites find it, or ""
+  ClusterId cluster{};                // of kStanding
+  std::uint64_t replica = 0;          // of kStanding: who asks; of kHandOver: who is to lead
+  std::uint32_t shard = 0;            // of kHandOver
+  bool operator==(const SiteCall&) const = default;
+};
+
+std::string Encode(const SiteCall& call);
+// Returns kCorruption for bytes that Encode has not made, and kSchema for a later version.
+Result<SiteCall> DecodeSiteCall(std::string_view bytes);
+
+// What it answers. A value.
+struct SiteAnswer {
+  Status status;
+  std::uint64_t group = 0;  // of the cluster
+  ClusterState state;       // to kJoin and kStanding: as it is by now
+};
+
+std::string Encode(const SiteAnswer& answer);
+// Returns kCorruption for bytes that Encode has not made, and kSchema for a later version.
+Result<SiteAnswer> DecodeSiteAnswer(std::string_view bytes);
+
+}  // namespace topicdb::replication

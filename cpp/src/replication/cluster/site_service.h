@@ -1,0 +1,66 @@
+// What a site does for other sites, and for programs that want to become one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/thread/mutex.h"
+#include "replication/cluster/cluster_group.h"
+#include "replication/cluster/site_call.h"
+#include "replication/site/raft_site.h"
+#include "replication/site/site_shards.h"
+
+namespace topicdb::replication {
+
+// Answers the calls of site_call.h, and makes them at other sites. The Site owns it, and closes it
+// before the group. Thread-safe.
+class SiteService : private RaftAnswerer {
+ public:
+  // `group_number` is that of the cluster in the consensus.
+  SiteService(RaftSite* site, ClusterGroup* group, std::uint64_t group_number);
+  ~SiteService() override;
+
+  // Says which replicas the database has that this site has opened.
+  void SetShards(std::shared_ptr<SiteShards> shards) TOPICDB_EXCLUDES(mutex_);
+  // Returns whether a site answers.
+  bool IsUp(const ClusterSite& other);
+  // Has a site hand over whatever it leads, to sites that are up. Returns kNotLeader if the site
+  // does not answer.
+  Status StepDown(const ClusterSite& other) TOPICDB_EXCLUDES(mutex_);
+  // Has a site hand over one shard. Returns kNotLeader if it does not lead it, or does not answer.
+  Status HandOver(const ClusterSite& from, std::uint32_t shard, const ClusterSite& to)
+      TOPICDB_EXCLUDES(mutex_);
+
+ private:
+  Result<std::string> Answer(std::string_view request) override TOPICDB_EXCLUDES(mutex_);
+  SiteAnswer Do(const SiteCall& call) TOPICDB_EXCLUDES(mutex_);
+  // Does it here, or at another site.
+  Status DoAt(const ClusterSite& site, const SiteCall& call) TOPICDB_EXCLUDES(mutex_);
+  // Adds a site to the cluster.
+  SiteAnswer AddSite(const SiteCall& call);
+  // Says whether a site is a member of the cluster: kCluster if it is not. Has all sites know where
+  // it is now.
+  SiteAnswer StandingOf(const SiteCall& call);
+  Status StepDownHere() TOPICDB_EXCLUDES(mutex_);
+  // Hands a group over to the voter that can best lead it. Does nothing if another one leads.
+  Status HandOverGroup(std::uint64_t group);
+
+  RaftSite& site_;
+  ClusterGroup& group_;
+  const std::uint64_t group_number_;
+  mutable Mutex mutex_;
+  std::shared_ptr<SiteShards> shards_ TOPICDB_GUARDED_BY(mutex_);
+};
+
+// Asks sites of a cluster, one after the other, and returns what the one says that answers. For
+// programs that are no site, or may not be found. `options` has the certificates. Asks each at
+// least once. Returns kNotLeader if no site answers, or has a majority, within `patience`; and
+// kCluster if a site says so.
+Result<SiteAnswer> AskCluster(const std::vector<std::string>& addresses,
+                              const RaftSiteOptions& options, const SiteCall& call,
+                              std::chrono::milliseconds patience);
+
+}  // namespace topicdb::replication

@@ -1,0 +1,95 @@
+#include "replication/cluster/site_call.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "every_damage.h"
+#include "hex.h"
+#include "replication/hashed_bytes.h"
+
+namespace topicdb::replication {
+namespace {
+
+std::vector<SiteCall> Calls() {
+  SiteCall join;
+  join.kind = SiteCallKind::kJoin;
+  join.name = "d";
+  join.id = {1, 2, 3};
+  join.peers = "10.0.0.4:8825";
+  SiteCall standing;
+  standing.kind = SiteCallKind::kStanding;
+  standing.cluster = {4, 5};
+  standing.replica = 3;
+  standing.peers = "d:1";
+  SiteCall step_down;
+  step_down.kind = SiteCallKind::kStepDown;
+  SiteCall hand_over;
+  hand_over.kind = SiteCallKind::kHandOver;
+  hand_over.shard = 7;
+  hand_over.replica = 2;
+  return {join, standing, step_down, hand_over};
+}
+
+SiteAnswer Answer() {
+  SiteAnswer answer;
+  answer.status = ClusterFault("no");
+  answer.group = 77;
+  answer.state.revision = 2;
+  answer.state.sites = {{"d", 4, "10.0.0.4:8825", "", SiteState::kJoining, {1, 2, 3}}};
+  answer.state.last_replica = 4;
+  return answer;
+}
+
+TEST(SiteCall, HasTheseBytes) {
+  const std::vector<std::string> golden{
+      "01010164010203000000000000000000000000000d31302e302e302e343a38383235",
+      "010204050000000000000000000000000000030000000000000003643a31",
+      "0103",
+      "0104070000000200000000000000",
+  };
+  const std::vector<SiteCall> calls = Calls();
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const std::string bytes = Encode(calls[i]);
+    EXPECT_EQ(ToHex(std::string(WithoutHash(bytes).value())), golden[i]);
+  }
+  EXPECT_EQ(ToHex(std::string(WithoutHash(Encode(Answer())).value())),
+            "0114026e6f4d000000000000005e0200000000000000000200000000000000000000000000000000"
+            "0000000000000001016404000000000000000d31302e302e302e343a383832350001010203000000"
+            "00000000000000000000040000000000000000003997463c0b526197");
+}
+
+TEST(SiteCall, IsDecodedAsItWasEncoded) {
+  for (const SiteCall& call : Calls()) EXPECT_EQ(DecodeSiteCall(Encode(call)).value(), call);
+  const SiteAnswer answer = DecodeSiteAnswer(Encode(Answer())).value();
+  EXPECT_EQ(answer.status.code(), Code::kCluster);
+  EXPECT_EQ(answer.status.message(), "no");
+  EXPECT_EQ(answer.group, 77U);
+  EXPECT_EQ(answer.state, Answer().state);
+}
+
+TEST(SiteCall, EveryDamageIsRefused) {
+  for (const SiteCall& call : Calls()) {
+    ForEachDamage(Encode(call), [](const std::string& damaged) {
+      EXPECT_EQ(DecodeSiteCall(damaged).status().code(), Code::kCorruption) << ToHex(damaged);
+    });
+  }
+  ForEachDamage(Encode(Answer()), [](const std::string& damaged) {
+    EXPECT_EQ(DecodeSiteAnswer(damaged).status().code(), Code::kCorruption) << ToHex(damaged);
+  });
+}
+
+TEST(SiteCall, OneThatIsNotKnownIsRefused) {
+  std::string bytes(WithoutHash(Encode(Calls()[2])).value());
+  bytes[1] = 77;
+  AppendHash(&bytes);
+  EXPECT_EQ(DecodeSiteCall(bytes).status().code(), Code::kCorruption);
+  bytes[0] = 9;
+  bytes.resize(bytes.size() - 8);
+  AppendHash(&bytes);
+  EXPECT_EQ(DecodeSiteCall(bytes).status().code(), Code::kSchema);
+}
+
+}  // namespace
+}  // namespace topicdb::replication
