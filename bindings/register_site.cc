@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "topicdb/database/site.h"
 
@@ -50,20 +51,25 @@ class OpenSite {
 
 std::shared_ptr<OpenSite> Start(const std::string& path, const std::string& name,
                                 const std::map<std::string, std::string>& sites,
+                                const std::vector<std::string>& join, const std::string& address,
                                 const std::string& listen, const std::string& clients,
                                 const std::tuple<std::string, std::string, std::string>& tls,
                                 std::chrono::microseconds election_timeout,
-                                std::chrono::microseconds commit_timeout) {
+                                std::chrono::microseconds commit_timeout,
+                                std::chrono::microseconds join_timeout) {
   using std::chrono::milliseconds;
   SiteOptions options;
   options.path = path;
   options.name = name;
   options.sites = sites;
+  options.join = join;
+  options.address = address;
   options.listen = listen;
   options.clients = clients;
   std::tie(options.authority, options.certificate, options.key) = tls;
   options.election_timeout = std::chrono::duration_cast<milliseconds>(election_timeout);
   options.commit_patience = std::chrono::duration_cast<milliseconds>(commit_timeout);
+  options.join_patience = std::chrono::duration_cast<milliseconds>(join_timeout);
   return std::make_shared<OpenSite>(
       Unwrap(WithoutGil([&] { return Site::Start(std::move(options)); })));
 }
@@ -105,13 +111,50 @@ py::list Replicas(const OpenSite& self) {
   return result;
 }
 
-// Returns name, replica, and the addresses for other sites and for clients.
+const char* NameOf(SiteState state) {
+  switch (state) {
+    case SiteState::kMember:
+      return "member";
+    case SiteState::kJoining:
+      return "joining";
+    case SiteState::kLeaving:
+      return "leaving";
+  }
+  return "";
+}
+
+// Returns name, replica, the addresses for other sites and for clients, and the state.
 py::list Sites(const OpenSite& self) {
   py::list result;
   for (const auto& site : self.Use()->Sites()) {
-    result.append(py::make_tuple(site.name, site.replica, site.peers, site.clients));
+    result.append(
+        py::make_tuple(site.name, site.replica, site.peers, site.clients, NameOf(site.state)));
   }
   return result;
+}
+
+// Changes the sites of the cluster by one of the calls of Site.
+template <Status (Site::*kChange)(const std::string&, std::chrono::milliseconds)>
+void ChangeSites(const OpenSite& self, const std::string& name, std::chrono::microseconds timeout) {
+  const auto site = self.Use();
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(timeout);
+  Check(WithoutGil([&] { return (site.get()->*kChange)(name, patience); }));
+}
+
+void AwaitShards(const OpenSite& self, std::chrono::microseconds timeout) {
+  const auto site = self.Use();
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(timeout);
+  Check(WithoutGil([&] { return site->AwaitShards(patience); }));
+}
+
+void StepDown(const OpenSite& self, const std::string& name) {
+  const auto site = self.Use();
+  Check(WithoutGil([&] { return site->StepDown(name); }));
+}
+
+std::size_t Balance(const OpenSite& self) {
+  const auto site = self.Use();
+  return Unwrap(WithoutGil([&] { return site->Balance(); }));
 }
 
 py::bytes ClusterOf(const OpenSite& self) {
@@ -126,10 +169,12 @@ void RegisterSite(py::module_& module) {
   py::class_<OpenSite, std::shared_ptr<OpenSite>>(module, "Site", "A site of a cluster.",
                                                   py::release_gil_before_calling_cpp_dtor())
       .def_static("start", &Start, py::arg("path"), py::arg("name"), py::arg("sites"),
-                  py::arg("listen"), py::arg("clients"), py::arg("tls"),
-                  py::arg("election_timeout_us"), py::arg("commit_timeout_us"))
+                  py::arg("join"), py::arg("address"), py::arg("listen"), py::arg("clients"),
+                  py::arg("tls"), py::arg("election_timeout_us"), py::arg("commit_timeout_us"),
+                  py::arg("join_timeout_us"))
       .def("open_database", &OpenDatabase, py::arg("options"), py::arg("timeout_us"),
            py::keep_alive<0, 1>())
+      .def("await_shards", &AwaitShards, py::arg("timeout_us"))
       .def(
           "set_address",
           [](const OpenSite& self, const std::string& name, const std::string& address) {
@@ -141,6 +186,12 @@ void RegisterSite(py::module_& module) {
       .def("cluster", &ClusterOf)
       .def("sites", &Sites)
       .def("replicas", &Replicas)
+      .def_property_readonly("left",
+                             [](const OpenSite& self) { return self.Use()->Standing().message(); })
+      .def("leave", &ChangeSites<&Site::Leave>, py::arg("name"), py::arg("timeout_us"))
+      .def("forget", &ChangeSites<&Site::Forget>, py::arg("name"), py::arg("timeout_us"))
+      .def("step_down", &StepDown, py::arg("name"))
+      .def("balance", &Balance)
       .def("close", &OpenSite::Close);
 }
 

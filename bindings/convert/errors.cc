@@ -29,6 +29,7 @@ struct Classes {
   PyObject* no_quorum = nullptr;
   PyObject* unknown_outcome = nullptr;
   PyObject* stale = nullptr;
+  PyObject* cluster = nullptr;
 };
 
 Classes classes;
@@ -62,6 +63,10 @@ void DefineUnavailable(py::module_& module, PyObject* error) {
   classes.stale =
       Define(module, "StaleError", "This site has not come to what a read asks for in time.",
              py::make_tuple(py::handle(unavailable), py::handle(PyExc_TimeoutError)));
+  classes.cluster =
+      Define(module, "ClusterError",
+             "The sites cannot change like this, or this site is none of them any more.",
+             py::make_tuple(py::handle(error), py::handle(PyExc_ValueError)));
 }
 
 PyObject* ClassOf(Code code) {
@@ -104,6 +109,8 @@ PyObject* ClassOf(Code code) {
       return classes.unknown_outcome;
     case Code::kStale:
       return classes.stale;
+    case Code::kCluster:
+      return classes.cluster;
     case Code::kOk:
       break;
   }

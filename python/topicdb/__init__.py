@@ -14,6 +14,7 @@ from topicdb import _core
 from topicdb._core import (
     Batch,
     ClosedError,
+    ClusterError,
     ConflictError,
     CorruptionError,
     Error,
@@ -105,6 +106,7 @@ __all__ = [
     "AccessError",
     "Batch",
     "ClosedError",
+    "ClusterError",
     "CodecError",
     "CommitTimeoutError",
     "ConflictError",

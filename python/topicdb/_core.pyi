@@ -18,7 +18,9 @@ from topicdb._core_queue import Queue as Queue
 from topicdb._core_queue import QueueCursor as QueueCursor
 from topicdb._core_queue import QueueInspector as QueueInspector
 from topicdb._core_queue import repair_queue as repair_queue
+from topicdb._core_site import ClusterError as ClusterError
 from topicdb._core_site import Site as Site
+from topicdb._core_site import StaleError as StaleError
 from topicdb.arguments.forms import Form
 from topicdb.database.repairing import Repair, RepairProgress
 from topicdb.database.verifying import Verification
@@ -109,9 +111,6 @@ class NoQuorumError(UnavailableError):
 
 class UnknownOutcomeError(UnavailableError):
     """The site that leads was lost meanwhile: what was asked for may be done, now or later."""
-
-class StaleError(UnavailableError, TimeoutError):
-    """This site has not come to the commit that a read asks for in time."""
 
 class ConflictError(Error, RuntimeError):
     """Another commit has changed what a transaction read, or somebody else owns a name now.

@@ -1,12 +1,18 @@
 """Sites in the typed stub of the C++ extension; at runtime these names are in ``_core``.
 
-They are missing there if ``_core.REPLICATION_LACKS`` says why.
+The class is missing there if ``_core.REPLICATION_LACKS`` says why.
 """
 
 from typing import final
 
-from topicdb._core import Database, OpenOptions
-from topicdb.replicas import ReplicaState
+from topicdb._core import Database, Error, OpenOptions, UnavailableError
+from topicdb.replicas import ReplicaState, SiteState
+
+class StaleError(UnavailableError, TimeoutError):
+    """This site has not come to the commit that a read asks for in time."""
+
+class ClusterError(Error, ValueError):
+    """The sites cannot change like this, or this site is none of them any more."""
 
 @final
 class Site:
@@ -15,23 +21,34 @@ class Site:
         path: str,
         name: str,
         sites: dict[str, str],  # name to host:port
+        join: list[str],
+        address: str,
         listen: str,
         clients: str,
         tls: tuple[str, str, str],  # files of authority, certificate and key; empty: none
         election_timeout_us: int,
         commit_timeout_us: int,
+        join_timeout_us: int,
     ) -> Site: ...
     def open_database(self, options: OpenOptions, timeout_us: int) -> Database: ...
+    def await_shards(self, timeout_us: int) -> None: ...
     def set_address(self, name: str, address: str) -> None: ...
     @property
     def port(self) -> int: ...
     @property
     def replica(self) -> int: ...
     def cluster(self) -> bytes: ...  # its id; empty before it is founded
-    def sites(self) -> list[tuple[str, int, str, str]]: ...  # name, replica, peers, clients
+    # Name, replica, peers, clients and state.
+    def sites(self) -> list[tuple[str, int, str, str, SiteState]]: ...
     # Shard, state, replica that leads, term, the entries committed, applied, first and last, and
     # why it has failed.
     def replicas(
         self,
     ) -> list[tuple[int, ReplicaState, int, int, int, int, int, int, str]]: ...
+    @property
+    def left(self) -> str: ...  # why the site is no member any more; empty while it is
+    def leave(self, name: str, timeout_us: int) -> None: ...
+    def forget(self, name: str, timeout_us: int) -> None: ...
+    def step_down(self, name: str) -> None: ...
+    def balance(self) -> int: ...
     def close(self) -> None: ...

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from datetime import timedelta
+from typing import Literal, Protocol, TypeAlias
+
+from topicdb.arguments.times import duration_us
 
 ReplicaState: TypeAlias = Literal["following", "taking over", "leading", "giving up", "failed"]
+SiteState: TypeAlias = Literal["member", "joining", "leaving"]
+SitesChange: TypeAlias = Literal["leave", "forget", "step_down", "balance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +22,14 @@ class SiteStatus:
         replica: its number in the consensus.
         peers: where other sites find it, ``host:port``.
         clients: where clients find it, a URL; empty if it serves none.
+        state: ``"joining"`` until it has all shards, and ``"leaving"`` until no shard needs it.
     """
 
     name: str
     replica: int
     peers: str
     clients: str
+    state: SiteState = "member"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +73,14 @@ class ClusterStatus:
         site: the name of the site that was asked.
         sites: all sites of the cluster, by name.
         shards: the replicas of this site, by shard.
+        left: why the site that was asked is no member of the cluster any more; None while it is.
     """
 
     id: str
     site: str
     sites: list[SiteStatus]
     shards: list[ReplicaStatus]
+    left: str | None = None
 
     def leader_of(self, shard: int) -> SiteStatus | None:
         """Returns the site that leads a shard.
@@ -87,17 +95,32 @@ class ClusterStatus:
         return next((one for one in self.sites if one.name == names.get(shard)), None)
 
 
+class ClusterAccess(Protocol):
+    """What a cluster is asked by: a site of this process, or a server."""
+
+    def status(self) -> ClusterStatus:
+        """Returns how the cluster stands, as one of its sites knows it."""
+        ...
+
+    def change(self, change: SitesChange, name: str, timeout_us: int) -> int:
+        """Makes a change. Returns how many shards were handed over, of ``balance``."""
+        ...
+
+
 class Cluster:
     """The cluster of a replicated database. Made by ``Database.cluster``. Thread-safe.
+
+    A client of a server needs a token that may administer ``#`` to change it.
 
     Example:
         >>> cluster = db.cluster  # doctest: +SKIP
         >>> [site.name for site in cluster.status().sites]  # doctest: +SKIP
         ['a', 'b', 'c']
+        >>> cluster.forget("c")  # its disk is lost  # doctest: +SKIP
     """
 
-    def __init__(self, ask: Callable[[], ClusterStatus]) -> None:
-        self._ask = ask
+    def __init__(self, access: ClusterAccess) -> None:
+        self._access = access
 
     def status(self) -> ClusterStatus:
         """Returns how the cluster stands, as the site knows it that this database is open at.
@@ -106,7 +129,81 @@ class Cluster:
             >>> [one.leader for one in db.cluster.status().shards]  # doctest: +SKIP
             ['a', 'a', 'c', 'b']
         """
-        return self._ask()
+        return self._access.status()
+
+    def leave(self, site: str, *, timeout: str | timedelta = "60s") -> None:
+        """Has a site leave the cluster, and waits until the others go on without it.
+
+        Its directory stays as it is, and is of no use to a cluster any more. The site may be any
+        one, also that at which this is called.
+
+        Arguments:
+            site: its name.
+            timeout: how long to wait.
+
+        Raises:
+            ClusterError: there is no such site, or no other one has all shards. Nothing was done.
+            NoQuorumError: no majority of the sites is up. Nothing was done.
+            UnknownOutcomeError: the site has not left in time. It goes on leaving, as ``status``
+                shows.
+
+        Example:
+            >>> db.cluster.leave("c")  # doctest: +SKIP
+        """
+        self._access.change("leave", site, duration_us(timeout, what="timeout"))
+
+    def forget(self, site: str, *, timeout: str | timedelta = "60s") -> None:
+        """Has the others go on without a site whose machine or disk is gone for good.
+
+        A new site may join under its name. If the site comes back, it is no member any more.
+
+        Arguments:
+            site: its name.
+            timeout: how long to wait.
+
+        Raises:
+            ClusterError: there is no such site, or it is up: have it ``leave``. Nothing was done.
+            NoQuorumError: no majority of the sites is up, the lost one included. Nothing was done.
+            UnknownOutcomeError: not done in time. It goes on, as ``status`` shows.
+
+        Example:
+            >>> db.cluster.forget("c")  # doctest: +SKIP
+        """
+        self._access.change("forget", site, duration_us(timeout, what="timeout"))
+
+    def step_down(self, site: str) -> None:
+        """Has a site hand over all shards that it leads, such as before its machine is restarted.
+
+        The site stays a member. It may lead again later, when another one is lost.
+
+        Arguments:
+            site: its name.
+
+        Raises:
+            ClusterError: there is no such site.
+            NoQuorumError: the site does not answer, or no other one is up that could lead.
+            UnknownOutcomeError: some shards may still be handed over.
+
+        Example:
+            >>> db.cluster.step_down("a")  # doctest: +SKIP
+        """
+        self._access.change("step_down", site, 0)
+
+    def balance(self) -> int:
+        """Has sites hand over shards until each of those that are up leads about as many.
+
+        Returns:
+            How many shards were handed over.
+
+        Raises:
+            NoQuorumError: a site leads a shard no more that it was to hand over. Try again.
+            UnknownOutcomeError: a shard may still be handed over.
+
+        Example:
+            >>> db.cluster.balance()  # doctest: +SKIP
+            2
+        """
+        return self._access.change("balance", "", 0)
 
     def __repr__(self) -> str:
         return "<topicdb.cluster.Cluster>"

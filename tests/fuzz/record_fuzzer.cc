@@ -15,6 +15,7 @@
 #include "layout/skipstream/skipstream_keys.h"
 #include "record_input.h"
 #include "replication/cluster/cluster_state.h"
+#include "replication/cluster/site_call.h"
 #include "replication/cluster/site_identity.h"
 #include "replication/entry.h"
 #include "replication/entry_parts.h"
@@ -240,6 +241,16 @@ void CheckLeaderAnswer(std::string bytes) {
   Expect(again.ok() && replication::Encode(*again) == encoded, "an answer changes");
 }
 
+// Expects that what is decoded, and encoded again, stays as it is.
+void CheckSiteAnswer(std::string bytes) {
+  AppendLittle<std::uint64_t>(&bytes, Hash64(bytes));
+  const auto answer = replication::DecodeSiteAnswer(bytes);
+  if (!answer.ok()) return;
+  const std::string encoded = replication::Encode(*answer);
+  const auto again = replication::DecodeSiteAnswer(encoded);
+  Expect(again.ok() && replication::Encode(*again) == encoded, "an answer of a site changes");
+}
+
 void Run(std::string_view input) {
   if (input.empty()) return;
   const auto kind = static_cast<FuzzRecord>(static_cast<std::uint8_t>(input[0]) % kFuzzRecords);
@@ -302,6 +313,10 @@ void Run(std::string_view input) {
       return CheckLeaderCall(std::string(input));
     case FuzzRecord::kLeaderAnswer:
       return CheckLeaderAnswer(std::string(input));
+    case FuzzRecord::kSiteCall:
+      return CheckHashed<replication::SiteCall>(std::string(input), replication::DecodeSiteCall);
+    case FuzzRecord::kSiteAnswer:
+      return CheckSiteAnswer(std::string(input));
   }
 }
 

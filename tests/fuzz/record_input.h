@@ -32,7 +32,9 @@ enum class FuzzRecord : std::uint8_t {
   kSiteIdentity,
   kLeaderCall,
   kLeaderAnswer,
+  kSiteCall,
+  kSiteAnswer,
 };
-inline constexpr std::uint8_t kFuzzRecords = 26;
+inline constexpr std::uint8_t kFuzzRecords = 28;
 
 }  // namespace topicdb

@@ -6,6 +6,7 @@
 #include "layout/skipstream/skipstream_keys.h"
 #include "record_input.h"
 #include "replication/cluster/cluster_state.h"
+#include "replication/cluster/site_call.h"
 #include "replication/cluster/site_identity.h"
 #include "replication/entry.h"
 #include "replication/forward/leader_call.h"
@@ -139,7 +140,9 @@ void WriteSnapshots(Seeds* seeds) {
 
 void WriteCluster(Seeds* seeds) {
   replication::ClusterCommand command;
-  command.founded.sites = {{"a", 1, "10.0.0.1:1", "grpc://a:1"}, {"b", 2, "10.0.0.2:1", ""}};
+  command.founded.sites = {{"a", 1, "10.0.0.1:1", "grpc://a:1", SiteState::kMember, {}},
+                           {"b", 3, "10.0.0.2:1", "", SiteState::kLeaving, {1, 2}}};
+  command.founded.last_replica = 3;
   command.founded.descriptor = "descriptor";
   command.founded.retention = "retention";
   const auto write = [seeds](FuzzRecord kind, const std::string& bytes) {
@@ -152,7 +155,25 @@ void WriteCluster(Seeds* seeds) {
   command.site = "b";
   command.clients = "grpc://b:1";
   write(FuzzRecord::kClusterCommand, replication::Encode(command));
-  write(FuzzRecord::kSiteIdentity, replication::Encode(replication::SiteIdentity{{1}, "a", 1, 77}));
+  write(FuzzRecord::kSiteIdentity,
+        replication::Encode(replication::SiteIdentity{{1}, "a", 1, 77, true}));
+  command.peers = "10.0.0.3:1";
+  command.replica = 3;
+  command.state = SiteState::kLeaving;
+  replication::SiteCall call;
+  call.name = "d";
+  call.peers = "10.0.0.4:1";
+  call.replica = 4;
+  for (std::uint8_t kind = 4; kind <= 7; ++kind) {
+    command.kind = replication::ClusterCommandKind{kind};
+    write(FuzzRecord::kClusterCommand, replication::Encode(command));
+  }
+  for (std::uint8_t kind = 1; kind <= 4; ++kind) {
+    call.kind = replication::SiteCallKind{kind};
+    write(FuzzRecord::kSiteCall, replication::Encode(call));
+  }
+  write(FuzzRecord::kSiteAnswer,
+        replication::Encode(replication::SiteAnswer{ClusterFault("no"), 77, command.founded}));
 }
 
 void WriteLeaderCalls(Seeds* seeds) {

@@ -110,6 +110,10 @@ class Process:
     def stop(self) -> tuple[int, str]:
         """Sends SIGTERM, and returns the exit code and what the server wrote to stderr."""
         self.process.send_signal(signal.SIGTERM)
+        return self.ended()
+
+    def ended(self) -> tuple[int, str]:
+        """Waits until the server ends, and returns what ``stop`` does."""
         _, errors = self.process.communicate(timeout=START_S)
         return self.process.returncode, errors
 

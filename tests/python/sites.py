@@ -62,6 +62,20 @@ class Sites:
         introduce(self.sites.values())
         return self.sites[name]
 
+    def join(self, name: str) -> topicdb.Database:
+        """Has a new site join those that run, and opens the database there."""
+        self.sites[name] = topicdb.Site(
+            self.directory / name,
+            name=name,
+            join=[f"127.0.0.1:{site.port}" for site in self.sites.values()],
+            address=f"127.0.0.1:{free_port()}",
+            election_timeout=ELECTION,
+            join_timeout="250s",
+            **self.tls,
+        )
+        self.open(name)
+        return self.databases[name]
+
     def open(self, *names: str) -> None:
         """Opens the database at these sites at the same time."""
         calls = {name: self.opener(name) for name in names}
@@ -118,6 +132,14 @@ class Servers:
         given = ("--site", name, "--sites", all_sites, "--listen", self.listen[name])
         more = ("--election-timeout", ELECTION, *self.arguments)
         return lambda: Process(self.directory / name, *given, *more)
+
+    def join(self, name: str) -> None:
+        """Has a new site join, and waits until it serves."""
+        join = ",".join(self.peers.values())
+        self.peers[name], self.listen[name] = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        given = ("--site", name, "--join", join, "--address", self.peers[name])
+        more = ("--listen", self.listen[name], "--election-timeout", ELECTION)
+        self.processes[name] = Process(self.directory / name, *given, *more)
 
     def kill(self, name: str) -> None:
         self.processes.pop(name).kill()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +14,7 @@ from topicdb.creating import directories_for, settled_path
 from topicdb.database.completions import Completer
 from topicdb.database.database import Database
 from topicdb.database.opening import core_options
-from topicdb.replicas import Cluster, ClusterStatus, ReplicaStatus, SiteStatus
+from topicdb.replicas import Cluster, ClusterStatus, ReplicaStatus, SitesChange, SiteStatus
 
 PEERS_PORT = 8825
 
@@ -37,7 +37,9 @@ class Site(Closing):
         path: str | os.PathLike[str],
         *,
         name: str,
-        sites: Mapping[str, str],
+        sites: Mapping[str, str] | None = None,
+        join: str | Sequence[str] = (),
+        address: str = "",
         listen: str | None = None,
         clients: str = "",
         tls_authority: str | os.PathLike[str] | None = None,
@@ -45,16 +47,24 @@ class Site(Closing):
         tls_key: str | os.PathLike[str] | None = None,
         election_timeout: str | timedelta = "500ms",
         commit_timeout: str | timedelta = "10s",
+        join_timeout: str | timedelta = "10s",
     ) -> None:
-        """Begins to take part in a cluster; does not wait for other sites.
+        """Begins to take part in a cluster, which it founds with others, or which is there.
+
+        A site that founds a cluster does not wait for the others. One that joins waits until the
+        cluster has added it, at its first start.
 
         Arguments:
             path: the directory of the database at this site. It is made if it is not there.
             name: the name of this site: letters, digits, ``.``, ``_`` and ``-``.
-            sites: all sites of the cluster, this one included: name to ``host:port``, where other
-                sites find it. The port is 8825 unless given. The names must be the same at all
-                sites, for ever; addresses may change from start to start. An empty one is not known
-                yet: ``set_address`` tells it.
+            sites: the sites that found the cluster, this one included: name to ``host:port``, where
+                other sites find it. The port is 8825 unless given. The names must be the same at
+                all of them, for ever, whoever joins or leaves later; addresses may change from
+                start to start. An empty one is not known yet: ``set_address`` tells it.
+            join: instead of ``sites``, for a site that joins a cluster: addresses of sites that are
+                in it. Any one that answers is enough.
+            address: ``host:port`` where the others find a site that joins. It may change from start
+                to start.
             listen: ``host:port`` to listen at. None: the address of this site. Port 0 takes any
                 free port; ``port`` says which.
             clients: the URL at which ``topicdb.serve`` offers the database of this site, for
@@ -67,10 +77,14 @@ class Site(Closing):
                 to twice that), another one is elected. Let it be some ten times the time that a
                 message takes between sites.
             commit_timeout: how long a call that writes waits for a leader and for a majority.
+            join_timeout: how long to wait until the cluster has added a site that joins.
 
         Raises:
             ValueError: an option is wrong, or the directory is that of another site, of a site with
                 other sites, or of a database that is not replicated.
+            ClusterError: the cluster has a site of that name or address already, or as many as it
+                may have; or this one has joined before, and has left.
+            NoQuorumError: no site of the cluster answers in time, or no majority of them is up.
             LockedError: another process has the directory open.
             CorruptionError: the log of this site has lost something.
             SchemaError: a later version of TopicDB has written the directory.
@@ -82,23 +96,31 @@ class Site(Closing):
             ...     with site.open() as db:
             ...         db.append([("metrics/h1/cpu", None, b"42")])
         """
-        given = {one: address and _address(address, one) for one, address in sites.items()}
+        given = {one: place and _address(place, one) for one, place in (sites or {}).items()}
+        joined = [join] if isinstance(join, str) else list(join)
+        if sites is None and not joined:
+            raise ValueError("sites: name those that found the cluster, or give join")
         pair = tls_authority, tls_certificate, tls_key
         if any(one is None for one in pair) != all(one is None for one in pair):
             raise ValueError("tls_authority, tls_certificate and tls_key: give all three, or none")
         self._path = settled_path(path)
         self._name = name
         self._database: Database | None = None
+        self._opening: _core.Database | None = None  # whose shards have not come yet
+        self._has_joined = bool(joined)
         with directories_for(self._path):
             self._core = _core.Site.start(
                 self._path,
                 name,
                 given,
+                [_address(one, "join") for one in joined],
+                address and _address(address, "address"),
                 "" if listen is None else _address(listen, "listen"),
                 clients,
                 (_file(tls_authority), _file(tls_certificate), _file(tls_key)),
                 election_timeout_us=duration_us(election_timeout, what="election_timeout"),
                 commit_timeout_us=duration_us(commit_timeout, what="commit_timeout"),
+                join_timeout_us=duration_us(join_timeout, what="join_timeout"),
             )
 
     def open(self, *, timeout: str | timedelta = "60s", **options: Any) -> Database:
@@ -111,7 +133,8 @@ class Site(Closing):
         and jobs and snapshots are not there yet.
 
         Arguments:
-            timeout: how long to wait for a majority of the sites.
+            timeout: how long to wait for a majority of the sites, and at a site that has joined
+                until all shards have come.
             options: those of ``topicdb.open``, without ``mode``, ``only_shards``, ``on_damage``,
                 ``durability`` and ``directory_mode``.
 
@@ -122,13 +145,19 @@ class Site(Closing):
         Raises:
             NoQuorumError: no majority of the sites came together in time.
             UnknownOutcomeError: the same, while the database was being created.
+            StaleError: the shards of a site that joins have not come in time. Call this again with
+                the same options: the site goes on meanwhile.
+            ClusterError: this site has left the cluster.
             SchemaError: the options disagree with the schema that the cluster has.
             ClosedError: the site is closed, or has opened its database before.
             ValueError, TypeError: an option is wrong.
         """
-        core = self._core.open_database(
-            core_options(**options), duration_us(timeout, what="timeout")
-        )
+        timeout_us = duration_us(timeout, what="timeout")
+        if self._opening is None:
+            self._opening = self._core.open_database(core_options(**options), timeout_us)
+        if self._has_joined:  # a shard that has not come would look empty
+            self._core.await_shards(timeout_us)
+        core, self._opening = self._opening, None
         appends = Completer(core)
         database = SiteDatabase(core, appends, self)
         appends.retire_with(database)
@@ -143,7 +172,13 @@ class Site(Closing):
             ReplicaStatus(one[0], one[1], names.get(one[2]), *one[3:8], one[8] or None)
             for one in self._core.replicas()
         ]
-        return ClusterStatus(self._core.cluster().hex(), self._name, sites, shards)
+        left = self._core.left or None
+        return ClusterStatus(self._core.cluster().hex(), self._name, sites, shards, left)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster that this site takes part in."""
+        return Cluster(_Access(self))
 
     def set_address(self, name: str, address: str) -> None:
         """Says that another site has another address now.
@@ -164,6 +199,8 @@ class Site(Closing):
         """
         if self._database is not None:
             self._database.close()
+        if self._opening is not None:
+            self._opening.close()
         self._core.close()
 
     @property
@@ -195,10 +232,32 @@ class SiteDatabase(Database):
     @property
     def cluster(self) -> Cluster:
         """The cluster that this database lives on."""
-        return Cluster(self._site.status)
+        return self._site.cluster
 
     def _nature(self) -> str:
         return f"{super()._nature()}, replicated"
+
+
+class _Access:
+    """What a cluster is asked by at one of its sites."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def status(self) -> ClusterStatus:
+        return self._site.status()
+
+    def change(self, change: SitesChange, name: str, timeout_us: int) -> int:
+        core = self._site._core
+        if change == "balance":
+            return core.balance()
+        if change == "step_down":
+            core.step_down(name)
+        elif change == "leave":
+            core.leave(name, timeout_us)
+        else:
+            core.forget(name, timeout_us)
+        return 0
 
 
 def _file(path: str | os.PathLike[str] | None) -> str:

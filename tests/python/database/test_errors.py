@@ -56,6 +56,7 @@ BUILT_IN = {
     topicdb.NoQuorumError: ConnectionError,
     topicdb.UnknownOutcomeError: ConnectionError,
     topicdb.StaleError: TimeoutError,
+    topicdb.ClusterError: ValueError,
 }
 BAD_ROWS: dict[str, tuple[Any, type[Exception]]] = {
     "no_tuple": (5, TypeError),

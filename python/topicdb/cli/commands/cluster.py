@@ -1,12 +1,10 @@
-"""A site of a cluster for ``topicdb serve``, and ``topicdb cluster``, which shows the sites."""
+"""``topicdb cluster``, which shows and changes the sites of a replicated database."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,141 +13,20 @@ from rich.live import Live
 from rich.table import Table
 
 import topicdb
+from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import Group, UserError
 from topicdb.cli.options import JsonOption
 from topicdb.cli.output import print_json, printable
 from topicdb.cli.places import Place, at_place
 from topicdb.cli.report import console, table
-from topicdb.cli.stopping import Stopping, stopped_by_signals
-from topicdb.replicas import ClusterStatus, SiteStatus
+from topicdb.cli.stopping import stopped_by_signals
+from topicdb.replicas import Cluster, ClusterStatus, SiteStatus
 
 cluster_app = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Show the sites of a replicated database."
+    cls=Group, no_args_is_help=True, help="Show and change the sites of a replicated database."
 )
 
-SiteOption = Annotated[
-    str | None,
-    typer.Option(
-        "--site",
-        metavar="NAME",
-        help="Be this site of a cluster, whose sites have a replica of the database each.",
-    ),
-]
-SitesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--sites",
-        metavar="NAME=HOST:PORT",
-        help="Name a site of the cluster and where other sites find it; give all of them, "
-        "separated by commas, the same at each site.",
-    ),
-]
-PeersListenOption = Annotated[
-    str | None,
-    typer.Option(
-        "--peers-listen",
-        metavar="HOST:PORT",
-        help="Listen for other sites at this address. By default it is that of --sites.",
-    ),
-]
-PeersCaOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--peers-ca",
-        help="Talk to other sites with TLS: with the certificate of --tls-cert, and with sites "
-        "that an authority of this PEM file vouches for.",
-    ),
-]
-AdvertiseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--advertise",
-        metavar="URL",
-        help="Tell the cluster that clients find this site here. By default it is the address "
-        "of --listen.",
-    ),
-]
-ElectionOption = Annotated[
-    str,
-    typer.Option(
-        "--election-timeout",
-        metavar="AGE",
-        help="Let another site lead when the one that leads was silent for this long.",
-    ),
-]
-_WAIT = "1s"
-
-
-@dataclass(frozen=True)
-class SiteArguments:
-    """What ``topicdb serve`` was told about its part in a cluster."""
-
-    name: str
-    sites: list[str] | None
-    listen: str | None
-    authority: Path | None
-    certificate: Path | None
-    key: Path | None
-    clients: str
-    election_timeout: str
-
-    def open(
-        self, path: str, options: Mapping[str, Any], stopped: Stopping, stack: ExitStack
-    ) -> topicdb.Database | None:
-        """Starts the site, and opens its database once a majority is there.
-
-        ``stack`` closes the site. Returns None if the command is to end before.
-
-        Raises UserError for options that do not go together, and what ``topicdb.Site`` raises.
-        """
-        sites = _addresses(self.sites or [])
-        if (self.authority is None) != (self.certificate is None) and self.authority is not None:
-            raise UserError("--peers-ca goes with --tls-cert and --tls-key")
-        has_tls = self.authority is not None
-        site = stack.enter_context(
-            topicdb.Site(
-                path,
-                name=self.name,
-                sites=sites,
-                listen=self.listen,
-                clients=self.clients,
-                tls_authority=self.authority,
-                tls_certificate=self.certificate if has_tls else None,
-                tls_key=self.key if has_tls else None,
-                election_timeout=self.election_timeout,
-            )
-        )
-        return _opened(site, options, stopped)
-
-
-def _opened(
-    site: topicdb.Site, options: Mapping[str, Any], stopped: Stopping
-) -> topicdb.Database | None:
-    said = False
-    while not stopped.is_set():
-        try:
-            return site.open(timeout=_WAIT, **options)
-        except (topicdb.NoQuorumError, topicdb.UnknownOutcomeError):
-            if not said:
-                print(
-                    f"site {site.name}: waiting for a majority of the sites",
-                    file=sys.stderr,
-                    flush=True,
-                )
-            said = True
-    return None
-
-
-def _addresses(texts: list[str]) -> dict[str, str]:
-    sites: dict[str, str] = {}
-    for text in (one for given in texts for one in given.split(",")):
-        name, equals, address = text.strip().partition("=")
-        if not equals or not name or not address:
-            raise typer.BadParameter(f"expected NAME=HOST:PORT, got {text!r}", param_hint="--sites")
-        if name in sites:
-            raise typer.BadParameter(f"site {name!r} is there twice", param_hint="--sites")
-        sites[name] = address
-    return sites
+_SiteArgument = Annotated[str, typer.Argument(metavar="SITE", help="The name of the site.")]
 
 
 @cluster_app.command("status")
@@ -189,6 +66,91 @@ def status(
                     return
 
 
+@cluster_app.command("leave")
+@at_place
+def leave(place: Place, site: _SiteArgument, yes: YesOption = False) -> None:
+    """Have a site leave, so that the others go on without it.
+
+    The command waits until no shard needs the site. Its server ends then, and its directory is of
+    no use to the cluster any more.
+
+    \b
+    Example:
+      topicdb cluster leave grpc+tls://plant:8815 c
+    """
+    with _to_change(place) as (database, cluster):
+        _confirm(cluster, site, "leaves", yes=yes)
+        cluster.leave(site)
+        print(f"site {site} has left: {_names(database)} go on")
+
+
+@cluster_app.command("forget")
+@at_place
+def forget(place: Place, site: _SiteArgument, yes: YesOption = False) -> None:
+    """Have the others go on without a site whose machine or disk is gone for good.
+
+    A new site may join under its name. The command refuses a site that is up.
+
+    \b
+    Example:
+      topicdb cluster forget grpc+tls://plant:8815 c
+    """
+    with _to_change(place) as (database, cluster):
+        _confirm(cluster, site, "is forgotten", yes=yes)
+        cluster.forget(site)
+        print(f"site {site} is forgotten: {_names(database)} go on")
+
+
+@cluster_app.command("step-down")
+@at_place
+def step_down(place: Place, site: _SiteArgument) -> None:
+    """Have a site hand over all shards that it leads, such as before its machine is restarted.
+
+    \b
+    Example:
+      topicdb cluster step-down grpc+tls://plant:8815 a
+    """
+    with _to_change(place) as (_, cluster):
+        cluster.step_down(site)
+        print(f"site {site} leads nothing now")
+
+
+@cluster_app.command("balance")
+@at_place
+def balance(place: Place) -> None:
+    """Have sites hand over shards until each of those that are up leads about as many.
+
+    \b
+    Example:
+      topicdb cluster balance grpc+tls://plant:8815
+    """
+    with _to_change(place) as (_, cluster):
+        print(f"{cluster.balance()} shards were handed over")
+
+
+@contextmanager
+def _to_change(place: Place) -> Iterator[tuple[topicdb.Database, Cluster]]:
+    if not place.is_url:
+        raise UserError(f"{place.where} is a directory: give the URL of a site that is served")
+    with place.read() as database:
+        cluster = database.cluster
+        if cluster is None:
+            raise UserError(f"{place.where} serves a database that is not replicated")
+        yield database, cluster
+
+
+def _confirm(cluster: Cluster, site: str, what: str, *, yes: bool) -> None:
+    """Asks whether a site is to go, and says how many may be lost then."""
+    left = [one.name for one in cluster.status().sites if one.name != site]
+    spare = (len(left) - 1) // 2
+    confirm(f"site {site} {what}: of {len(left)} sites {spare} may be lost then", yes=yes)
+
+
+def _names(database: topicdb.Database) -> str:
+    cluster = database.cluster
+    return "" if cluster is None else ", ".join(one.name for one in cluster.status().sites)
+
+
 @dataclass(frozen=True)
 class _Found:
     """What one site says of the cluster, and what each site says of itself."""
@@ -199,7 +161,7 @@ class _Found:
 
     def state_of(self, site: SiteStatus) -> str:
         if site.name in self.by_site:
-            return "up"
+            return "up" if site.state == "member" else f"up, {site.state}"
         return self.reasons.get(site.name, "unknown: it serves no clients")
 
 
@@ -268,6 +230,7 @@ def _json_of(found: _Found) -> dict[str, Any]:
         "sites": [
             {
                 **asdict(site),
+                "membership": site.state,
                 "state": found.state_of(site),
                 "shards": [asdict(one) for one in found.by_site[site.name].shards]
                 if site.name in found.by_site

@@ -15,14 +15,17 @@ from rich.filesize import decimal
 
 import topicdb
 from topicdb.cli import report
-from topicdb.cli.commands.cluster import (
+from topicdb.cli.commands.site import (
+    AddressOption,
     AdvertiseOption,
     ElectionOption,
+    JoinOption,
     PeersCaOption,
     PeersListenOption,
     SiteArguments,
     SiteOption,
     SitesOption,
+    watch_membership,
 )
 from topicdb.cli.confirming import YesOption, confirm
 from topicdb.cli.errors import UserError, message_of
@@ -147,6 +150,8 @@ def serve(
     structure: StructureOption = None,
     site: SiteOption = None,
     sites: SitesOption = None,
+    join: JoinOption = None,
+    address: AddressOption = None,
     peers_listen: PeersListenOption = None,
     peers_ca: PeersCaOption = None,
     advertise: AdvertiseOption = None,
@@ -157,12 +162,13 @@ def serve(
 
     The command makes the database if there is none. With --site and --sites the database is
     replicated: each site of a cluster runs this command, and what is stored at any of them is safe
-    once a majority has it on disk.
+    once a majority has it on disk. With --site and --join the site joins a cluster that is there.
 
     \b
     Example:
       topicdb serve fleet.db --listen 0.0.0.0:8815 --tls-cert c.pem --tls-key k.pem --tokens t.json
       topicdb serve a.db --site a --sites a=127.0.0.1:8825,b=127.0.0.1:8826,c=127.0.0.1:8827
+      topicdb serve d.db --site d --join 127.0.0.1:8825,127.0.0.1:8826 --address 127.0.0.1:8828
     """
     host, port = _address(listen, "--listen")
     limits = _limits(memory, token_memory, append_max)
@@ -172,7 +178,16 @@ def serve(
     scheme = "grpc" if tls_cert is None else "grpc+tls"
     clients = advertise or (f"{scheme}://{host}:{port}" if port != 0 else "")
     place = SiteArguments(
-        site or "", sites, peers_listen, peers_ca, tls_cert, tls_key, clients, election_timeout
+        site or "",
+        sites,
+        join,
+        address,
+        peers_listen,
+        peers_ca,
+        tls_cert,
+        tls_key,
+        clients,
+        election_timeout,
     )
     _check_site(place, durability, on_damage)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else gRPC writes about each failed handshake
@@ -209,7 +224,7 @@ def serve(
         if metrics is not None:
             shown.metrics = _serve_metrics(database, server, metrics, stack)
         shown.show(as_json)
-        stopped.wait()
+        watch_membership(database, stopped)
         ended = server.shutdown(grace)
     if not ended:
         # Nothing else ends calls that a client holds up. The database is closed.
@@ -220,11 +235,20 @@ def serve(
 def _check_site(place: SiteArguments, durability: DurabilityChoice, on_damage: OnDamage) -> None:
     """Raises UserError for options that do not go together."""
     if not place.name:
-        if place.sites or place.listen or place.authority:
-            raise UserError("--sites, --peers-listen and --peers-ca go with --site")
+        if place.sites or place.join or place.address or place.listen or place.authority:
+            raise UserError(
+                "--sites, --join, --address, --peers-listen and --peers-ca go with --site"
+            )
         return
-    if not place.sites:
-        raise UserError("--site: name all sites of the cluster with --sites, this one included")
+    if bool(place.sites) == bool(place.join):
+        raise UserError(
+            "--site: name all sites of the cluster with --sites, this one included, or with --join "
+            "some sites of a cluster that is there"
+        )
+    if bool(place.join) != bool(place.address):
+        raise UserError(
+            "--address says where the others find a site that joins: give it with --join"
+        )
     if durability is not DurabilityChoice.OS or on_damage is not OnDamage.RAISE:
         raise UserError(
             "--durability and --on-damage are for a database of one process: at a site a majority "

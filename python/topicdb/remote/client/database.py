@@ -20,13 +20,14 @@ from topicdb.follow.losses import OnLoss
 from topicdb.follow.readers import OnChange, OpenReaders, group_timeout_us
 from topicdb.follow.subscription import WINDOW, WINDOW_BYTES, Start, start_of
 from topicdb.remote.client import appending
+from topicdb.remote.client.cluster import ServedCluster
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.engine import RemoteEngine
 from topicdb.remote.client.groups import RemoteGroup
 from topicdb.remote.client.lease import Lease, RemoteHandle
 from topicdb.remote.client.staging import RemoteStaging
 from topicdb.remote.records import record_of
-from topicdb.replicas import Cluster, ClusterStatus, ReplicaStatus, SiteStatus
+from topicdb.replicas import Cluster
 
 if TYPE_CHECKING:
     from topicdb.replay.log.log import ReplayLog
@@ -64,18 +65,8 @@ class RemoteDatabase(Database):
     @property
     def cluster(self) -> Cluster | None:
         """The cluster of the server, if it is a site of one."""
-        return (
-            Cluster(self._cluster_status) if self._connection.hello.get("is_replicated") else None
-        )
-
-    def _cluster_status(self) -> ClusterStatus:
-        id, site, sites, shards = self._connection.call("cluster")
-        return ClusterStatus(
-            id,
-            site,
-            [record_of(SiteStatus, one) for one in sites],
-            [record_of(ReplicaStatus, one) for one in shards],
-        )
+        is_replicated = self._connection.hello.get("is_replicated")
+        return Cluster(ServedCluster(self._connection)) if is_replicated else None
 
     def snapshot(
         self, path: PathLike, *, base: PathLike | None = None, copy: bool = False

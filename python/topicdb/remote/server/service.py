@@ -26,6 +26,7 @@ from topicdb.follow import session_state
 from topicdb.follow.subscription import WINDOW_BYTES
 from topicdb.remote.records import arguments_of, plain_result
 from topicdb.remote.server.access import Access
+from topicdb.remote.server.cluster import ClusterCalls
 from topicdb.remote.server.handles import Caller, Clients, Limits
 from topicdb.remote.server.objects import (
     Hold,
@@ -85,7 +86,6 @@ class Service:
         self._groups_lock = threading.Lock()
         self.replays = Replays(database, limits)
         self._calls: dict[str, Callable[..., Any]] = {
-            "cluster": self._cluster,
             "hello": self._hello,
             "extent": self._extent,
             "next": self._next,
@@ -93,6 +93,7 @@ class Service:
             "trim": self._trim,
             "snapshot": self._snapshot,
             "verify": self._verify,
+            **ClusterCalls(database).calls(),
             **whole.calls(),
             **part.calls(),
             "tail.next": self._tail_next,
@@ -239,15 +240,6 @@ class Service:
             "parcels": self._parcels.versions(),
             "is_replicated": self.database.cluster is not None,
         }
-
-    def _cluster(self, caller: Caller) -> tuple[Any, ...]:
-        """Returns id, site, sites and shards of ``topicdb.cluster.ClusterStatus``."""
-        caller.access.check_any()
-        cluster = self.database.cluster
-        if cluster is None:
-            raise ValueError(f"{self.database.path} is no replicated database: it has no sites")
-        status = cluster.status()
-        return status.id, status.site, list(status.sites), list(status.shards)
 
     def _extent(self, caller: Caller, filters: Any) -> Extent:
         caller.access.check_read(filters)

@@ -1,0 +1,30 @@
+"""The cluster of a database that a server offers."""
+
+from __future__ import annotations
+
+from topicdb.remote.client.connection import Connection
+from topicdb.remote.records import record_of
+from topicdb.replicas import ClusterStatus, ReplicaStatus, SitesChange, SiteStatus
+
+
+class ServedCluster:
+    """Asks a server about the cluster of its database. Thread-safe."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def status(self) -> ClusterStatus:
+        """Returns how the cluster stands, as the site of the server knows it."""
+        id, site, sites, shards, left = self._connection.call("cluster")
+        return ClusterStatus(
+            id,
+            site,
+            [record_of(SiteStatus, one) for one in sites],
+            [record_of(ReplicaStatus, one) for one in shards],
+            left,
+        )
+
+    def change(self, change: SitesChange, name: str, timeout_us: int) -> int:
+        """Makes a change. Returns how many shards were handed over, of ``balance``."""
+        moved: int = self._connection.call("cluster.change", change, name, timeout_us)
+        return moved
