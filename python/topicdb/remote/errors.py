@@ -1,9 +1,10 @@
-"""Packs errors for the way from a server to its clients, and unpacks them there."""
+"""Packs errors and outcomes for the way from a server to its clients, and unpacks errors there."""
 
 from __future__ import annotations
 
 import builtins
 import json
+from concurrent.futures import Future
 from typing import Any
 
 from topicdb import _core
@@ -11,6 +12,7 @@ from topicdb.errors import AccessError
 from topicdb.follow.losses import Loss, LossError
 from topicdb.remote.wire import encode
 from topicdb.replay.errors import error_classes
+from topicdb.types import Receipt
 
 # The error of a call travels in the trailers of gRPC, some of it twice. Of 8 KiB and more a client
 # sees nothing but a broken connection.
@@ -101,3 +103,18 @@ def unpacked(value: Any) -> BaseException:
         if name in _ATTRIBUTES:
             setattr(error, name, Loss(*attribute) if name == "loss" else attribute)
     return error
+
+
+def outcome_of(begun: Future[Receipt] | Exception) -> Receipt | BaseException:
+    """Waits for what was begun, and returns the error or the receipt."""
+    if isinstance(begun, Exception):
+        return begun
+    error = begun.exception()
+    return begun.result() if error is None else error
+
+
+def told(number: int, outcome: Receipt | BaseException) -> tuple[int, bool, Any]:
+    """Returns what travels of an outcome: its number, whether it is an error, and the outcome."""
+    if isinstance(outcome, BaseException):
+        return number, True, packed(outcome)
+    return number, False, outcome

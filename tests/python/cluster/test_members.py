@@ -14,6 +14,7 @@ from support import wait_until
 
 import topicdb
 from topicdb import _core
+from topicdb.replicas import Cluster
 
 pytestmark = pytest.mark.skipif(
     bool(_core.REPLICATION_LACKS), reason=f"no replication: {_core.REPLICATION_LACKS}"
@@ -32,7 +33,7 @@ def served(tmp_path: Path) -> Iterator[Servers]:
         yield found
 
 
-def states(cluster: topicdb.cluster.Cluster) -> dict[str, str]:
+def states(cluster: Cluster) -> dict[str, str]:
     return {site.name: site.state for site in cluster.status().sites}
 
 

@@ -2,7 +2,7 @@
 
 The style is Google's: a summary that is a sentence, then ``Arguments:``, ``Returns:``, ``Raises:``
 and ``Example:``. A class lists its fields under ``Attributes:``. Classes of the compiled core are
-documented in ``_core.pyi``, so this reads their docstrings there.
+documented in ``_core.pyi`` and its parts, so this reads their docstrings there.
 """
 
 from __future__ import annotations
@@ -88,10 +88,11 @@ def faults_of_function(text: str | None, parameters: list[str], returns: bool) -
 @cache
 def stub() -> dict[str, ast.ClassDef | ast.FunctionDef]:
     """Returns what the stub of the compiled core declares."""
-    text = (Path(topicdb.__file__).parent / "_core.pyi").read_text(encoding="utf-8")
+    stubs = sorted(Path(topicdb.__file__).parent.glob("_core*.pyi"))
     return {
         node.name: node
-        for node in ast.parse(text).body
+        for path in stubs
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.ClassDef | ast.FunctionDef)
     }
 

@@ -399,7 +399,7 @@ Status Site::Remove(const ClusterSite& site, Clock::time_point deadline) {
   command.site = site.name;
   command.replica = site.replica;
   command.state = SiteState::kLeaving;
-  const Status marked = group_->Propose(command, LeftUntil(deadline, milliseconds::max()));
+  Status marked = group_->Propose(command, LeftUntil(deadline, milliseconds::max()));
   // Somebody else may have begun.
   if (!marked.ok() && marked.code() != Code::kConflict) return marked;
   return group_->AwaitLeft(site.replica, deadline);

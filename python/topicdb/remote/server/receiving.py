@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from topicdb.database.clocks import tell_of_clock
+from topicdb.remote.errors import outcome_of, told
 from topicdb.remote.server.access import Access
 from topicdb.remote.server.gate import Call
 from topicdb.remote.server.incoming import table_of
 from topicdb.remote.server.meter import Meter
-from topicdb.remote.server.outcomes import outcome_of, told
 from topicdb.remote.server.service import Service
 from topicdb.types import Receipt
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from topicdb import _core
 from topicdb.engine import AppendQueue, Engine, ScanCursor
+from topicdb.remote.errors import outcome_of, told
 from topicdb.remote.server.handles import Caller, Limits
 from topicdb.remote.server.memory import Charge
 from topicdb.remote.server.objects import Transaction
-from topicdb.remote.server.outcomes import outcome_of, told
 from topicdb.types import Receipt
 
 

@@ -25,7 +25,7 @@ std::uint64_t CountLed(const Site& site) {
       [](const ReplicaReport& report) { return report.state == ReplicaState::kLeading; }));
 }
 
-class MembersTest : public SiteTest {
+class MemberKeeperTest : public SiteTest {
  protected:
   void AwaitMember(const std::string& name) {
     AwaitState(name, [&](const ClusterState& state) {
@@ -39,7 +39,7 @@ class MembersTest : public SiteTest {
   Site& SiteOf(const std::string& name) { return *here_.at(name).site; }
 };
 
-TEST_F(MembersTest, ANewSiteGetsAllShards) {
+TEST_F(MemberKeeperTest, ANewSiteGetsAllShards) {
   open_.schema.shards = 3;
   StartAll();
   for (int i = 0; i < 20; ++i) AppendAt("a", std::to_string(i));
@@ -53,7 +53,7 @@ TEST_F(MembersTest, ANewSiteGetsAllShards) {
   EXPECT_EQ(SiteOf("d").replica(), 4U);
 }
 
-TEST_F(MembersTest, ANewSiteCarriesTheClusterOn) {
+TEST_F(MemberKeeperTest, ANewSiteCarriesTheClusterOn) {
   StartAll();
   AppendAt("a", "1");
   JoinAs("d");
@@ -64,7 +64,7 @@ TEST_F(MembersTest, ANewSiteCarriesTheClusterOn) {
   EXPECT_EQ(ReadAt("d", receipt), (Values{"1", "2"}));
 }
 
-TEST_F(MembersTest, ASiteThatHasJoinedStartsAgain) {
+TEST_F(MemberKeeperTest, ASiteThatHasJoinedStartsAgain) {
   StartAll();
   const SiteOptions options = JoiningOptionsOf("d");
   here_["d"].site = Site::Start(options).value();
@@ -83,7 +83,7 @@ TEST_F(MembersTest, ASiteThatHasJoinedStartsAgain) {
   EXPECT_FALSE(before.serials.empty());
 }
 
-TEST_F(MembersTest, AllSitesStartAgainAfterOneHasJoined) {
+TEST_F(MemberKeeperTest, AllSitesStartAgainAfterOneHasJoined) {
   StartAll();
   AppendAt("a", "1");
   const SiteOptions options = JoiningOptionsOf("d");
@@ -104,7 +104,7 @@ TEST_F(MembersTest, AllSitesStartAgainAfterOneHasJoined) {
   }
 }
 
-TEST_F(MembersTest, ASiteLeaves) {
+TEST_F(MemberKeeperTest, ASiteLeaves) {
   open_.schema.shards = 2;
   StartAll();
   AppendAt("a", "1");
@@ -124,7 +124,7 @@ TEST_F(MembersTest, ASiteLeaves) {
   EXPECT_EQ(ReadAt("a", receipt), (Values{"1", "2"}));
 }
 
-TEST_F(MembersTest, ASiteLeavesByItself) {
+TEST_F(MemberKeeperTest, ASiteLeavesByItself) {
   StartAll();
   AppendAt("a", "1");
   ASSERT_TRUE(SiteOf("a").Leave("a", kLong).ok());
@@ -132,7 +132,7 @@ TEST_F(MembersTest, ASiteLeavesByItself) {
   EXPECT_EQ(SiteOf("b").state().Names(), "b, c");
 }
 
-TEST_F(MembersTest, TheOnlySiteDoesNotLeave) {
+TEST_F(MemberKeeperTest, TheOnlySiteDoesNotLeave) {
   sites_ = {{"a", ""}};
   Start("a");
   OpenAt({"a"});
@@ -145,7 +145,7 @@ TEST_F(MembersTest, TheOnlySiteDoesNotLeave) {
   EXPECT_EQ(ReadAt("b", AppendAt("b", "2")), (Values{"1", "2"}));
 }
 
-TEST_F(MembersTest, ASiteWhoseMachineIsLostIsReplaced) {
+TEST_F(MemberKeeperTest, ASiteWhoseMachineIsLostIsReplaced) {
   StartAll();
   AppendAt("a", "1");
   Stop("c");
@@ -159,7 +159,7 @@ TEST_F(MembersTest, ASiteWhoseMachineIsLostIsReplaced) {
   EXPECT_EQ(ReadAt("c", AppendAt("a", "2")), (Values{"1", "2"}));
 }
 
-TEST_F(MembersTest, ASiteThatIsUpIsNotForgotten) {
+TEST_F(MemberKeeperTest, ASiteThatIsUpIsNotForgotten) {
   StartAll();
   const Status forgotten = SiteOf("a").Forget("c", kLong);
   EXPECT_EQ(forgotten.code(), Code::kCluster);
@@ -169,7 +169,7 @@ TEST_F(MembersTest, ASiteThatIsUpIsNotForgotten) {
   EXPECT_EQ(SiteOf("a").Leave("x", kLong).code(), Code::kCluster);
 }
 
-TEST_F(MembersTest, ASiteThatWasForgottenHearsOfIt) {
+TEST_F(MemberKeeperTest, ASiteThatWasForgottenHearsOfIt) {
   StartAll();
   AppendAt("a", "1");
   here_.at("c").database.reset();
@@ -187,7 +187,7 @@ TEST_F(MembersTest, ASiteThatWasForgottenHearsOfIt) {
   EXPECT_EQ(SiteOf("c").OpenDatabase(open_, kLong).status().code(), Code::kCluster);
 }
 
-TEST_F(MembersTest, ASiteThatHadJoinedAndWasForgottenIsTold) {
+TEST_F(MemberKeeperTest, ASiteThatHadJoinedAndWasForgottenIsTold) {
   StartAll();
   const SiteOptions options = JoiningOptionsOf("d");
   here_["d"].site = Site::Start(options).value();
@@ -200,7 +200,7 @@ TEST_F(MembersTest, ASiteThatHadJoinedAndWasForgottenIsTold) {
   EXPECT_NE(back.message().find("its sites are a, b, c"), std::string::npos) << back.message();
 }
 
-TEST_F(MembersTest, WithoutAMajorityNobodyIsForgotten) {
+TEST_F(MemberKeeperTest, WithoutAMajorityNobodyIsForgotten) {
   StartAll();
   Stop("b");
   Stop("c");
@@ -209,7 +209,7 @@ TEST_F(MembersTest, WithoutAMajorityNobodyIsForgotten) {
   EXPECT_EQ(SiteOf("a").state().Names(), "a, b, c");
 }
 
-TEST_F(MembersTest, ASiteThatCannotJoinIsTold) {
+TEST_F(MemberKeeperTest, ASiteThatCannotJoinIsTold) {
   StartAll();
   SiteOptions options = JoiningOptionsOf("c");
   options.path = directory_ / "other";
@@ -232,7 +232,7 @@ TEST_F(MembersTest, ASiteThatCannotJoinIsTold) {
   EXPECT_EQ(Site::Start(options).status().code(), Code::kInvalidArgument);
 }
 
-TEST_F(MembersTest, ASiteStepsDown) {
+TEST_F(MemberKeeperTest, ASiteStepsDown) {
   open_.schema.shards = 4;
   StartAll();
   const Receipt receipt = AppendAt("a", "1");
@@ -244,7 +244,7 @@ TEST_F(MembersTest, ASiteStepsDown) {
   EXPECT_EQ(SiteOf("a").StepDown("x").code(), Code::kCluster);
 }
 
-TEST_F(MembersTest, ShardsAreSharedOut) {
+TEST_F(MemberKeeperTest, ShardsAreSharedOut) {
   open_.schema.shards = 6;
   StartAll();
   AppendAt("a", "1");
@@ -268,7 +268,7 @@ TEST_F(MembersTest, ShardsAreSharedOut) {
 }
 
 // Sites come and go while a client appends: what was acknowledged is there once, at all of them.
-TEST_F(MembersTest, NothingIsLostWhileSitesChange) {
+TEST_F(MemberKeeperTest, NothingIsLostWhileSitesChange) {
   open_.schema.shards = 2;
   StartAll();
   std::atomic<bool> ends{false};
