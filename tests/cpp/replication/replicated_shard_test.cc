@@ -8,8 +8,10 @@
 #include <deque>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
+#include <span>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -71,6 +73,24 @@ class TermLog : public ReplicatedLog {
   Status over_ TOPICDB_GUARDED_BY(mutex_);
   int left_ TOPICDB_GUARDED_BY(mutex_) = 0;
   Fault fault_ TOPICDB_GUARDED_BY(mutex_) = Fault::kNone;
+};
+
+// What a replica asks that knows of none that leads.
+class NobodyLeads : public ShardLeader {
+ public:
+  std::chrono::milliseconds patience() const override { return 100ms; }
+  void Commit(std::span<ShardCommit* const> group, Clock::time_point) override {
+    for (ShardCommit* commit : group) commit->status = why_;
+  }
+  Status BeginTransaction(Clock::time_point) override { return why_; }
+  Result<std::optional<KnownAppend>> FindAppend(std::string_view, Clock::time_point) override {
+    return why_;
+  }
+  Status Rotate(const RotateOptions&, Clock::time_point) override { return why_; }
+  Status DropSlab(RetentionClassId, Generation, Clock::time_point) override { return why_; }
+
+ private:
+  const Status why_ = NotLeader("nobody leads");
 };
 
 // Calls visit(row) for each message that a view has, also deleted ones.
@@ -136,7 +156,9 @@ std::string Describe(const Shard& shard) {
 // A replica of the shard, with files of its own.
 class TestReplica {
  public:
-  TestReplica(const std::string& path, const OpenOptions& options, bool seals) : path_(path) {
+  TestReplica(const std::string& path, const OpenOptions& options, bool seals,
+              std::shared_ptr<ShardLeader> leader)
+      : path_(path), leader_(std::move(leader)) {
     environment_ = DatabaseParts::MakeEnvironment(path, options);
     if (!seals) environment_->sealer->Stop();
     Open();
@@ -189,9 +211,10 @@ class TestReplica {
   }
 
  private:
-  void Open() { replicated_ = ReplicatedShard::Open(environment_, 0).value(); }
+  void Open() { replicated_ = ReplicatedShard::Open(environment_, 0, leader_).value(); }
 
   const std::string path_;
+  const std::shared_ptr<ShardLeader> leader_;
   std::shared_ptr<ShardEnvironment> environment_;
   std::unique_ptr<ReplicatedShard> replicated_;
   std::shared_ptr<TermLog> term_;  // while it leads
@@ -206,11 +229,12 @@ class ReplicatedShardTest : public testing::TestWithParam<LayoutKind> {
     DatabaseParts::MakeEnvironment(directory_ / "made", options_);
     std::filesystem::remove_all(directory_ / "made/shards/0000");
   }
-  std::unique_ptr<TestReplica> NewReplica(bool seals = false) {
+  std::unique_ptr<TestReplica> NewReplica(bool seals = false,
+                                          std::shared_ptr<ShardLeader> leader = nullptr) {
     // All replicas are of one database.
     const std::string path = directory_ / ("db" + std::to_string(replicas_++));
     std::filesystem::copy(directory_ / "made", path, std::filesystem::copy_options::recursive);
-    return std::make_unique<TestReplica>(path, options_, seals);
+    return std::make_unique<TestReplica>(path, options_, seals, std::move(leader));
   }
 
   const TestDirectory directory_;
@@ -494,6 +518,31 @@ TEST_P(ReplicatedShardTest, AFollowerRefusesEveryWrite) {
   }
   EXPECT_EQ(shard.FinishDrops().code(), Code::kOk) << "it has none";
   EXPECT_EQ(Describe(shard), before);
+}
+
+// An append whose answer was lost may be stored, even if nobody leads when it is sent again.
+TEST_P(ReplicatedShardTest, AnAppendStaysDoubtfulWhileNobodyLeads) {
+  EntryFile log;
+  const auto replica = NewReplica(/*seals=*/false, std::make_shared<NobodyLeads>());
+  const auto outcome = [&](TermLog::Fault fault, const std::string& name) {
+    EXPECT_TRUE(replica->Lead(&log));
+    replica->term().FailAfter(0, fault);
+    const AppendId id{name, {}, 1};
+    const std::vector<MessageView> messages{{"kept/1", 1, name}};
+    ShardCommit commit;
+    commit.messages = messages;
+    commit.id = &id;
+    replica->shard().Commit(&commit);
+    replica->Follow();
+    return commit.status.code();
+  };
+  EXPECT_EQ(outcome(TermLog::Fault::kKeptWithoutAnswer, "kept"), Code::kUnknownOutcome);
+  EXPECT_EQ(outcome(TermLog::Fault::kLostWithoutAnswer, "lost"), Code::kUnknownOutcome);
+  EXPECT_EQ(outcome(TermLog::Fault::kRefused, "refused"), Code::kNotLeader);
+  ASSERT_TRUE(replica->Lead(&log));
+  EXPECT_TRUE(replica->shard().FindAppendHere("kept").has_value());
+  EXPECT_FALSE(replica->shard().FindAppendHere("lost").has_value());
+  EXPECT_FALSE(replica->shard().FindAppendHere("refused").has_value());
 }
 
 // Serials are used without a gap when another replica leads.

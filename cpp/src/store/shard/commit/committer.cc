@@ -98,8 +98,15 @@ void Committer::CommitAtLeader(std::span<ShardCommit* const> group, ShardLeader*
   std::vector<ShardCommit*> doubtful;
   const auto keep_undone = [&] {
     std::erase_if(waiting, [&](ShardCommit* commit) {
+      const bool is_doubtful =
+          std::find(doubtful.begin(), doubtful.end(), commit) != doubtful.end();
+      if (is_doubtful && commit->status.code() == Code::kNotLeader) {
+        // Nobody has looked whether an earlier attempt has stored it.
+        commit->status = UnknownOutcome("whether this append is stored is not known yet: " +
+                                        commit->status.message());
+      }
       if (commit->status.code() == Code::kUnknownOutcome && commit->id != nullptr) {
-        doubtful.push_back(commit);
+        if (!is_doubtful) doubtful.push_back(commit);
         return false;
       }
       return commit->status.code() != Code::kNotLeader;
