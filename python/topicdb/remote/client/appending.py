@@ -168,13 +168,26 @@ def append(
     if id is None:
         return record_of(Receipt, connection.call("append", durability, data))
     give_up_at = time.monotonic() + REPEAT_S
+    is_doubtful = False
     while True:
         try:
             return record_of(Receipt, connection.call("append", durability, data, id))
-        except UnavailableError:
+        except UnavailableError as error:
             if time.monotonic() > give_up_at:
-                raise
+                raise outcome_of(error, is_doubtful) from None
+            is_doubtful = is_doubtful or not isinstance(error, _core.NoQuorumError)
         time.sleep(REPEAT_PAUSE_S)
+
+
+def outcome_of(error: BaseException, is_doubtful: bool) -> BaseException:
+    """Returns the error of the last attempt to append, or what it means after earlier ones.
+
+    ``is_doubtful``: whether an earlier attempt was not answered. What it has stored is not known
+    then, though the last one has done nothing.
+    """
+    if is_doubtful and isinstance(error, _core.NoQuorumError):
+        return _core.UnknownOutcomeError(f"whether this append is stored is not known yet: {error}")
+    return error
 
 
 def id_for(connection: Connection) -> str | None:
@@ -206,6 +219,7 @@ class _Queued:
     future: Future[Receipt]
     id: str | None
     give_up_at: float  # until then it is sent again, if it has an id, while the server is away
+    is_doubtful: bool = False  # whether an attempt was not answered
 
     @property
     def json_bytes(self) -> int:
@@ -333,11 +347,14 @@ class Appender:
             more = [ids] if any(ids) else []
             told = self._connection.call("append_async", some[0].durability, counts, data, *more)
             for number, is_error, outcome in told:
-                found = unpacked(outcome) if is_error else record_of(Receipt, outcome)
-                fulfil(some[number].future, found)
+                queued = some[number]
+                if is_error:
+                    fulfil(queued.future, outcome_of(unpacked(outcome), queued.is_doubtful))
+                else:
+                    fulfil(queued.future, record_of(Receipt, outcome))
         except Exception as error:
             for queued in self._put_back(some, error):
-                fulfil(queued.future, error)
+                fulfil(queued.future, outcome_of(error, queued.is_doubtful))
 
     def _put_back(self, sent: list[_Queued], error: Exception) -> list[_Queued]:
         """Queues appends again that may be repeated, and returns those whose outcome is unknown."""
@@ -345,6 +362,9 @@ class Appender:
         is_broken = isinstance(error, UnavailableError)
         lost = [queued for queued in sent if not queued.future.done()]
         again = [one for one in lost if is_broken and one.id is not None and now < one.give_up_at]
+        if not isinstance(error, _core.NoQuorumError):
+            for queued in again:
+                queued.is_doubtful = True
         with self._changed:
             self._queue.extendleft(reversed(again))
             self._bytes += sum(queued.bytes for queued in again)
