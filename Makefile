@@ -50,6 +50,10 @@ simulate: ## simulate TOPICDB_SIM_SEEDS clusters (1,000,000: an hour) in which e
 test-cluster: ## kill and stop replicas TOPICDB_CLUSTER_ROUNDS (100) times; says so if there is no Cargo
 	@scripts/cluster.sh test $(ARGS)
 
+.PHONY: test-histories
+test-histories: ## let sites and links fail, and check what clients were told; TOPICDB_HISTORY_SEEDS (5) times
+	@scripts/histories.sh run $(ARGS)
+
 .PHONY: test-spark-versions
 test-spark-versions: ## the Spark connector with Spark 3.5 to 4.3, classic and Connect; 2.5 GB, once per machine
 	@scripts/spark_versions.sh $(ARGS)
