@@ -64,12 +64,12 @@ def transact(
     try:
         tx = database.transaction(key=key)
     except topicdb.Error as error:
-        raise NothingDoneError(type(error).__name__) from error
+        raise NothingDoneError(error) from error
     with tx:
         try:
             result = work(tx)
         except topicdb.Error as error:
-            raise NothingDoneError(type(error).__name__) from error
+            raise NothingDoneError(error) from error
         receipt = tx.commit()
     return {**result, "serials": {str(shard): one for shard, one in receipt.serials.items()}}
 
@@ -263,7 +263,7 @@ class Client(threading.Thread):
             try:
                 found = [one.value.decode() for one in database.scan(topic, order="time")]
             except topicdb.Error as error:
-                raise NothingDoneError(type(error).__name__) from error
+                raise NothingDoneError(error) from error
             return {"values": found}
 
         return self._history.run(self._number, "peek", {"topic": topic}, work)
@@ -317,10 +317,8 @@ class Sender(threading.Thread):
             answers = [one for one in found if isinstance(one, dict)]
             if answers:
                 return {"serials": answers[0], "answers": answers}
-            for error in found:
-                if isinstance(error, topicdb.Error) and not isinstance(error, REFUSED):
-                    raise error
-            raise NothingDoneError(type(found[0]).__name__)
+            errors = [one for one in found if isinstance(one, topicdb.Error)]
+            raise next((one for one in errors if not isinstance(one, REFUSED)), errors[0])
 
         self._history.run(self._number, "same", {"topic": topic, "value": topic}, send_all)
 

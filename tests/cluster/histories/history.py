@@ -23,7 +23,16 @@ REFUSED = (
 
 
 class NothingDoneError(Exception):
-    """An operation has surely done nothing; its text is the name of the error that says so."""
+    """An operation has surely done nothing, because of another error."""
+
+    def __init__(self, why: BaseException) -> None:
+        super().__init__(str(why))
+        self.why = why
+
+
+def _failed(error: BaseException) -> dict[str, Any]:
+    """Returns the result of an operation that has done nothing."""
+    return {"failed": type(error).__name__, "why": str(error)}
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,7 @@ class Operation:
         operation: what it did, such as ``put``.
         argument: with what.
         result: what it was told. None: nobody knows whether it took effect. ``failed``: it surely
-            did nothing, because of the error of this name.
+            did nothing, because of the error of this name, whose text is ``why``.
         begin_ns: when it began, on the monotonic clock.
         end_ns: when it ended; None if its outcome is unknown.
     """
@@ -91,9 +100,9 @@ class History:
         try:
             result = action()
         except NothingDoneError as error:
-            result = {"failed": str(error)}
+            result = _failed(error.why)
         except REFUSED as error:
-            result = {"failed": type(error).__name__}
+            result = _failed(error)
         except topicdb.Error:
             result = None
         end = None if result is None else time.monotonic_ns()
