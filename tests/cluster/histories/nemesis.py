@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -95,7 +94,7 @@ class Nemesis:
         while (found := self._sites.leader(self._shard, without)) is None:
             if time.monotonic() > until:
                 raise RuntimeError(f"nobody leads shard {self._shard}, though a majority is up")
-            threading.Event().wait(POLL_S)
+            time.sleep(POLL_S)
         return found
 
     def _kill(self, *names: str) -> str:
