@@ -80,9 +80,12 @@ def run(plan: Plan, directory: Path, network: Network) -> Report:
     sites = Processes(directory, network)
     began = time.monotonic()
     try:
-        sites.start(*NAMES)
         nemesis = Nemesis(sites, history, plan.seed, directory / "faults.jsonl")
+        if unknown := set(plan.faults) - nemesis.known.keys():
+            known = ", ".join(nemesis.known)
+            raise ValueError(f"--faults: there is no {' or '.join(unknown)} here, but {known}")
         report.faults = nemesis.done
+        sites.start(*NAMES)
         _operate(plan, nemesis, sites, history)
         stored = _settled(sites)
         _read_all(sites, history, stored)
