@@ -91,6 +91,15 @@ Result<LeaderAnswer> LeaderLink::Call(std::string_view call, Clock::time_point d
   }
 }
 
+Result<LeaderAnswer> LeaderLink::CallToRead(const LeaderCall& call, Clock::time_point deadline) {
+  const std::string bytes = Encode(call);
+  for (;;) {
+    auto answer = Call(bytes, deadline);
+    if (answer.status().code() != Code::kUnknownOutcome || Clock::now() >= deadline) return answer;
+    std::this_thread::sleep_for(kAskAgainAfter);
+  }
+}
+
 Result<LeaderAnswer> LeaderLink::CallAt(std::uint64_t leader, std::string_view call,
                                         Clock::time_point deadline) {
   const auto answer = site_.Ask(leader, group_, call, LeftUntil(deadline), kConnectPatience);
@@ -162,7 +171,7 @@ std::size_t LeaderLink::CommitRun(std::span<ShardCommit* const> group, Clock::ti
 Status LeaderLink::BeginTransaction(Clock::time_point deadline) {
   LeaderCall call;
   call.kind = LeaderCallKind::kBegin;
-  return Call(Encode(call), deadline).status();
+  return CallToRead(call, deadline).status();
 }
 
 Result<std::optional<KnownAppend>> LeaderLink::FindAppend(std::string_view id,
@@ -170,7 +179,7 @@ Result<std::optional<KnownAppend>> LeaderLink::FindAppend(std::string_view id,
   LeaderCall call;
   call.kind = LeaderCallKind::kFindAppend;
   call.id = id;
-  TOPICDB_ASSIGN_OR_RETURN(const LeaderAnswer answer, Call(Encode(call), deadline));
+  TOPICDB_ASSIGN_OR_RETURN(const LeaderAnswer answer, CallToRead(call, deadline));
   return answer.known;
 }
 

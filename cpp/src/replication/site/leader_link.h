@@ -70,6 +70,9 @@ class LeaderLink : public ShardLeader {
   // ShardLeader.
   Result<LeaderAnswer> Call(std::string_view call, Clock::time_point deadline)
       TOPICDB_EXCLUDES(mutex_);
+  // Sends a call that changes nothing, again if its answer is lost.
+  Result<LeaderAnswer> CallToRead(const LeaderCall& call, Clock::time_point deadline)
+      TOPICDB_EXCLUDES(mutex_);
   // Sends it to this replica, and waits until what it did is seen here. Returns kNotLeader if that
   // one does not lead.
   Result<LeaderAnswer> CallAt(std::uint64_t leader, std::string_view call,

@@ -36,6 +36,7 @@ Result<std::unique_ptr<Replica>> Replica::Open(RaftSite* site,
   {
     const MutexLock lock(replica->mutex_);
     replica->applied_ = applied;
+    replica->files_have_shard_ = replica->IsMade();
   }
   TOPICDB_RETURN_IF_ERROR(
       site->Join(replica->options_.group, replica->options_.voters, applied, replica.get())
@@ -229,7 +230,8 @@ Replica::Step Replica::AwaitStep() {
     if (!follows && MustGiveUp()) return Step::kGiveUp;
     if (follows && installs_) return Step::kInstall;
     const auto flush_at = flushed_at_ + options_.flush_interval;
-    const bool is_late = std::chrono::steady_clock::now() >= flush_at;
+    const bool is_late =
+        std::chrono::steady_clock::now() >= flush_at || (!files_have_shard_ && IsMade());
     if (unflushed_bytes_ >= options_.flush_bytes || (unflushed_bytes_ > 0 && is_late)) {
       return Step::kFlush;
     }
@@ -250,6 +252,7 @@ void Replica::FlushAll() {
     const MutexLock lock(mutex_);
     unflushed_bytes_ = 0;
     flushed_at_ = std::chrono::steady_clock::now();
+    files_have_shard_ = IsMade();
   }
   const std::uint64_t index = replicated_->applied().index;
   const Status flushed = replicated_->shard()->FlushMemory();

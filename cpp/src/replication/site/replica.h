@@ -130,6 +130,8 @@ class Replica : private RaftClient {
   // Removes the shards that were replaced and that nobody has any more, or all of them.
   void RemoveRetired(bool all);
   bool MayRemoveRetired() const;
+  // Returns whether some leader has made the shard, as it is in memory.
+  bool IsMade() const TOPICDB_REQUIRES(mutex_) { return !given_->view()->slabs().empty(); }
   // Moves everything to files, and lets the log be cut.
   void FlushAll() TOPICDB_EXCLUDES(mutex_);
   // Makes the source of a snapshot from the shard, if this replica leads.
@@ -173,6 +175,9 @@ class Replica : private RaftClient {
   // has it any more.
   std::shared_ptr<Shard> given_ TOPICDB_GUARDED_BY(mutex_);
   std::function<void(std::shared_ptr<Shard>)> replace_ TOPICDB_GUARDED_BY(mutex_);  // or empty
+  // Whether the files have the shard, since it was made. Before that, others find no database
+  // there.
+  bool files_have_shard_ TOPICDB_GUARDED_BY(mutex_) = false;
   std::uint64_t unflushed_bytes_ TOPICDB_GUARDED_BY(mutex_) = 0;  // of entries, about
   std::chrono::steady_clock::time_point flushed_at_ TOPICDB_GUARDED_BY(mutex_);
   // Whether a snapshot is to be installed, and how that ended.
