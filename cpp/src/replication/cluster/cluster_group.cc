@@ -17,6 +17,8 @@ constexpr std::size_t kFileBytesMax = std::size_t{16} << 20;
 constexpr std::size_t kOutcomesMax = 1'000;
 // How long a site waits before it looks again who leads.
 constexpr milliseconds kLookAgainAfter(50);
+// How long it waits for a connection to the site that leads before it looks again.
+constexpr milliseconds kConnectPatience(200);
 // How long a leader waits for a majority on behalf of another site.
 constexpr milliseconds kAnswerPatience(5'000);
 
@@ -118,7 +120,7 @@ Status ClusterGroup::ProposeHere(const std::string& command, milliseconds patien
 Status ClusterGroup::ProposeAt(std::uint64_t leader, const std::string& command,
                                milliseconds patience) {
   const auto deadline = Clock::now() + patience;
-  const auto answer = site_.Ask(leader, options_.group, command, patience);
+  const auto answer = site_.Ask(leader, options_.group, command, patience, kConnectPatience);
   if (answer.status().code() == Code::kNotFound) return NotLeader(answer.status().message());
   TOPICDB_RETURN_IF_ERROR(answer.status());
   Decoder decoder(*answer);
