@@ -122,7 +122,7 @@ Result<Serial> Commit(Shard* shard, const std::vector<MessageView>& messages,
 std::string Describe(const Shard& shard) {
   const auto view = shard.view();
   std::ostringstream text;
-  text << "serial " << view->serial().value() << "\n";
+  text << "serial " << view->serial().value() << " rules " << shard.rules_version() << "\n";
   for (const SlabView& slab_view : view->slabs()) {
     const Slab& slab = *slab_view.slab;
     const SlabInfo info = slab.Info({});
@@ -168,6 +168,8 @@ class TestReplica {
   TestReplica& operator=(const TestReplica&) = delete;
 
   Shard& shard() const { return *replicated_->shard(); }
+  const ShardEnvironment& environment() const { return *environment_; }
+  const std::string& path() const { return path_; }
   const std::shared_ptr<Shard>& shared_shard() const { return replicated_->shard(); }
   TermLog& term() const { return *term_; }
   bool leads() const { return term_ != nullptr; }
@@ -201,8 +203,10 @@ class TestReplica {
   }
   void Close() {
     if (leads()) Follow();
+    if (replicated_ == nullptr) return;
     const Status closed = replicated_->Close();
     EXPECT_TRUE(closed.ok()) << closed.message();
+    replicated_.reset();
   }
   // Closes the shard, and loads it anew.
   void Reopen() {
@@ -249,8 +253,9 @@ class Chance {
 
   int Below(int end) { return std::uniform_int_distribution<int>(0, end - 1)(random_); }
 
-  Status Step(Shard* shard) {
-    switch (Below(9)) {
+  Status Step(TestReplica* leader) {
+    Shard* const shard = &leader->shard();
+    switch (Below(10)) {
       case 0:
         return Delete(shard);
       case 1:
@@ -265,6 +270,8 @@ class Chance {
       case 5:
         TOPICDB_RETURN_IF_ERROR(shard->EnsureReservedSlab());
         return Append(shard, "$topicdb/map/names");
+      case 6:
+        return ChangeRules(leader);
       default:
         return Append(shard, std::vector<std::string>{"old", "last", "kept"}[Below(3)]);
     }
@@ -280,6 +287,21 @@ class Chance {
     std::vector<MessageView> messages;
     for (int i = 0; i < 30; ++i) messages.push_back({topics[i], Below(1'000), "some value"});
     return Commit(shard, messages).status();
+  }
+  // The replicas agree on the rules past their log, and each hears of it at another time.
+  Status ChangeRules(TestReplica* leader) {
+    std::vector<RetentionClass> classes{{"last/#", 0us, 0, 1us, 2}};
+    for (const char* filter : {"old/#", "kept/1/#", "kept/#", "last/7/0"}) {
+      if (Below(2) == 0) continue;
+      classes.insert(classes.begin() + Below(static_cast<int>(classes.size())),
+                     {filter, std::chrono::hours(1 + Below(3))});
+    }
+    if (!agreed_.has_value()) agreed_ = *leader->environment().rules();
+    auto changed = agreed_->With(classes);
+    if (!changed.ok()) return Status::Ok();  // a class would take all of another
+    agreed_ = std::move(*changed);
+    leader->environment().retention->Set(*agreed_);
+    return leader->shard().Adopt(leader->environment().rules());
   }
   Status Delete(Shard* shard) {
     TransactionOps ops;
@@ -312,6 +334,7 @@ class Chance {
   }
 
   std::mt19937_64 random_;
+  std::optional<RetentionRules> agreed_;
   WallTime now_{4'000'000'000s};
 };
 
@@ -322,7 +345,7 @@ TEST_P(ReplicatedShardTest, AFollowerSeesWhatTheLeaderHasDone) {
   ASSERT_TRUE(leader->Lead(&log));
   Chance chance(7);
   for (int step = 0; step < 120; ++step) {
-    const Status done = chance.Step(&leader->shard());
+    const Status done = chance.Step(leader.get());
     ASSERT_TRUE(done.ok()) << done.message();
     follower->CatchUp(log);
     ASSERT_EQ(Describe(follower->shard()), Describe(leader->shard())) << "after step " << step;
@@ -347,7 +370,7 @@ TEST_P(ReplicatedShardTest, MemoryIsRightWhoeverLeads) {
       const auto fault = static_cast<TermLog::Fault>(1 + chance.Below(3));
       bool leads = leader.Lead(&log, chance.Below(12), fault);
       for (int step = 0; leads && step < 8; ++step) {
-        const Status done = chance.Step(&leader.shard());
+        const Status done = chance.Step(&leader);
         if (done.ok()) continue;
         ASSERT_TRUE(done.code() == Code::kNotLeader || done.code() == Code::kUnknownOutcome)
             << done.message();
@@ -367,6 +390,79 @@ TEST_P(ReplicatedShardTest, MemoryIsRightWhoeverLeads) {
     }
     EXPECT_GT(failed, 5);
   }
+}
+
+// Rules of which a replica has not heard come to it with the first entry that needs them.
+TEST_P(ReplicatedShardTest, TheRulesComeWithTheLog) {
+  EntryFile log;
+  const auto leader = NewReplica();
+  const auto follower = NewReplica();
+  ASSERT_TRUE(leader->Lead(&log));
+  const auto rules = leader->environment().rules()->With({{"new/#", 1h}, {"last/#"}}).value();
+  leader->environment().retention->Set(rules);
+  ASSERT_TRUE(leader->shard().Adopt(leader->environment().rules()).ok());
+  ASSERT_TRUE(Commit(&leader->shard(), {{"new/1", 1, "value"}}).ok());
+  EXPECT_EQ(follower->environment().rules()->version(), 0U);
+  follower->CatchUp(log);
+  EXPECT_EQ(follower->environment().rules()->version(), 1U);
+  EXPECT_EQ(follower->shard().rules_version(), 1U);
+  EXPECT_EQ(Describe(follower->shard()), Describe(leader->shard()));
+  const RetentionClassId added = rules.IndexOf("new/#").value();
+  EXPECT_EQ(follower->shard().view()->slabs().back().slab->id().retention_class, added);
+  leader->Follow();
+  ASSERT_TRUE(follower->Lead(&log));
+  ASSERT_TRUE(Commit(&follower->shard(), {{"new/2", 2, "value"}}).ok());
+  EXPECT_EQ(follower->shard().view()->slabs().back().slab->Info({}).messages, 2U);
+}
+
+// The rules of the database may be newer than those of the shard: nobody led when they changed.
+TEST_P(ReplicatedShardTest, WhoeverComesToLeadAdoptsTheRulesOfTheDatabase) {
+  EntryFile log;
+  const auto first = NewReplica();
+  const auto second = NewReplica();
+  ASSERT_TRUE(first->Lead(&log));
+  first->Follow();
+  second->CatchUp(log);
+  const auto rules = second->environment().rules()->With({{"new/#", 1h}, {"last/#"}}).value();
+  second->environment().retention->Set(rules);
+  EXPECT_EQ(second->shard().Adopt(second->environment().rules()).code(), Code::kNotLeader);
+  EXPECT_EQ(second->shard().rules_version(), 0U) << "it only follows";
+  second->Reopen();
+  EXPECT_EQ(second->shard().rules_version(), 0U) << "the log has no other ones";
+  ASSERT_TRUE(second->Lead(&log));
+  EXPECT_EQ(second->shard().rules_version(), 1U);
+  first->CatchUp(log);
+  EXPECT_EQ(Describe(first->shard()), Describe(second->shard()));
+  EXPECT_EQ(first->environment().rules()->version(), 1U);
+}
+
+// A snapshot is opened in a directory whose file has older rules.
+TEST_P(ReplicatedShardTest, ACopyOfAShardBringsItsRules) {
+  EntryFile log;
+  const auto leader = NewReplica();
+  ASSERT_TRUE(leader->Lead(&log));
+  const auto rules = leader->environment().rules()->With({{"new/#", 1h}, {"last/#"}}).value();
+  leader->environment().retention->Set(rules);
+  ASSERT_TRUE(leader->shard().Adopt(leader->environment().rules()).ok());
+  ASSERT_TRUE(Commit(&leader->shard(), {{"new/1", 1, "value"}}).ok());
+  const std::string seen = Describe(leader->shard());
+  leader->Close();
+  const std::string path = directory_ / "copy";
+  std::filesystem::copy(directory_ / "made", path, std::filesystem::copy_options::recursive);
+  std::filesystem::copy(leader->path() + "/shards/0000", path + "/shards/0000");
+  {
+    OpenOptions options = options_;
+    options.read_only = true;
+    const auto environment = DatabaseParts::MakeEnvironment(path, options);
+    EXPECT_EQ(environment->rules()->version(), 0U);
+    const auto read = Shard::Open(environment, 0, /*create=*/false);
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(environment->rules()->version(), 1U);
+    EXPECT_EQ((*read)->rules_version(), 1U);
+  }
+  const TestReplica copy(path, options_, /*seals=*/false);
+  EXPECT_EQ(copy.environment().rules()->version(), 1U);
+  EXPECT_EQ(Describe(copy.shard()), seen);
 }
 
 // A large delete first hides its messages, and then removes them in steps.
@@ -476,7 +572,7 @@ TEST_P(ReplicatedShardTest, AViewOfAFollowerDoesNotChange) {
   const auto follower = NewReplica();
   ASSERT_TRUE(leader->Lead(&log));
   Chance chance(11);
-  for (int step = 0; step < 20; ++step) ASSERT_TRUE(chance.Step(&leader->shard()).ok());
+  for (int step = 0; step < 20; ++step) ASSERT_TRUE(chance.Step(leader.get()).ok());
   follower->CatchUp(log);
   const auto rows = [](const ShardView& view) {
     std::multiset<std::string> found;
@@ -491,7 +587,7 @@ TEST_P(ReplicatedShardTest, AViewOfAFollowerDoesNotChange) {
     const auto view = follower->shard().view();
     const auto before = rows(*view);
     EXPECT_GT(before.size(), 100U);
-    for (int step = 0; step < 60; ++step) ASSERT_TRUE(chance.Step(&leader->shard()).ok());
+    for (int step = 0; step < 60; ++step) ASSERT_TRUE(chance.Step(leader.get()).ok());
     follower->CatchUp(log);
     EXPECT_EQ(rows(*view), before);
     EXPECT_NE(rows(*follower->shard().view()), before);
@@ -504,7 +600,7 @@ TEST_P(ReplicatedShardTest, AFollowerRefusesEveryWrite) {
   const auto follower = NewReplica();
   ASSERT_TRUE(leader->Lead(&log));
   Chance chance(3);
-  for (int step = 0; step < 20; ++step) ASSERT_TRUE(chance.Step(&leader->shard()).ok());
+  for (int step = 0; step < 20; ++step) ASSERT_TRUE(chance.Step(leader.get()).ok());
   follower->CatchUp(log);
   const std::string before = Describe(follower->shard());
   Shard& shard = follower->shard();

@@ -85,6 +85,7 @@ std::string CommitStateKey() { return Key(KeyKind::kCommitState); }
 std::string RulesKey() { return Key(KeyKind::kRules); }
 std::string ClockKey() { return Key(KeyKind::kClock); }
 std::string AppliedKey() { return Key(KeyKind::kApplied); }
+std::string ReplicatedRulesKey() { return Key(KeyKind::kReplicatedRules); }
 std::string SlabKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kSlab, slab); }
 std::string CountersKey(const SlabId& slab) { return SlabScopedKey(KeyKind::kCounters, slab); }
 std::string NodePrefix(const SlabId& slab) { return SlabScopedKey(KeyKind::kNode, slab); }

@@ -14,6 +14,7 @@
 //   11 | serial u64 BE                       the id of the append that this commit stored
 //   12 | serial u64 BE                       a slab that this commit dropped
 //   13                                       the last entry of a replicated log that was applied
+//   14                                       the retention rules that a replica follows, whole
 //
 // Every record begins with a version byte. Numbers in records are little-endian. RocksDB protects
 // all of it with checksums.
@@ -53,6 +54,7 @@ enum class KeyKind : std::uint8_t {
   kAppendId = 11,
   kDrop = 12,
   kApplied = 13,
+  kReplicatedRules = 14,
 };
 
 std::string IdentityKey();
@@ -60,6 +62,8 @@ std::string CommitStateKey();
 std::string RulesKey();
 std::string ClockKey();
 std::string AppliedKey();
+// The record of this key has the bytes of EncodeRetention (retention_file.h).
+std::string ReplicatedRulesKey();
 std::string SlabKey(const SlabId& slab);
 std::string CountersKey(const SlabId& slab);
 // Returns the prefix of the keys of all nodes of a slab.

@@ -159,6 +159,8 @@ Status Shard::Lead(std::shared_ptr<rocks::ShardLog> log) {
     }
     deletes_any = !state_->deletes->empty();
   }
+  // They may have changed while nobody led, or this process may be the first to hear of it.
+  TOPICDB_RETURN_IF_ERROR(generations_.Adopt(state_->environment->rules()));
   // A transaction that begins at another replica cannot make it.
   if (state_->environment->leader != nullptr) {
     TOPICDB_RETURN_IF_ERROR(generations_.EnsureReserved());

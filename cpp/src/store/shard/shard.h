@@ -80,7 +80,8 @@ class Shard {
   Status Replay(const rocksdb::WriteBatch& batch) { return replay_.Take(batch); }
   // Lets others write to the shard, through this log. First finishes through it what the process
   // that led before may have left: it makes a shard that is not made yet, drops families that
-  // nobody has, and begins generations that are missing. If this fails, call Follow.
+  // nobody has, begins generations that are missing, and adopts the rules of the database. If this
+  // fails, call Follow.
   Status Lead(std::shared_ptr<rocks::ShardLog> log) TOPICDB_EXCLUDES(state_->mutex);
   // Lets nobody write any more. Calls that are under way fail with what the log before returns, and
   // may go on for a while. `log` refuses all writes. Returns the reason if RocksDB has failed, so
@@ -150,6 +151,11 @@ class Shard {
   }
   Status Adopt(std::shared_ptr<const RetentionRules> rules) {
     return generations_.Adopt(std::move(rules));
+  }
+  // Returns the version of the rules that the shard follows.
+  std::uint64_t rules_version() const TOPICDB_EXCLUDES(state_->mutex) {
+    const MutexLock lock(state_->mutex);
+    return state_->rules->version();
   }
   Status RotateHere(const RotateOptions& options) {
     return generations_.Rotate(options.retention_class, options.as_if, options.resets_clock,

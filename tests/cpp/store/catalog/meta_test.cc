@@ -25,6 +25,8 @@ void ExpectOnlyWholeRecords(const std::string& bytes) {
 TEST(Meta, KeysAreTheBytesThatTheFormatDraws) {
   EXPECT_EQ(IdentityKey(), "\1");
   EXPECT_EQ(CommitStateKey(), "\2");
+  EXPECT_EQ(AppliedKey(), "\15");
+  EXPECT_EQ(ReplicatedRulesKey(), "\16");
   EXPECT_EQ(SlabKey(kSlab), "\3\1\2\3\4\5\6\7\10");
   EXPECT_EQ(CountersKey(kSlab), "\4\1\2\3\4\5\6\7\10");
   EXPECT_EQ(NodeKey(kSlab, 0x090a0b0c), "\5\1\2\3\4\5\6\7\10\x09\x0a\x0b\x0c");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rocks/rocks_compat.h"
+#include "store/shard/state/record_reader.h"
 
 namespace topicdb {
 
@@ -25,6 +26,7 @@ Status Generations::Rotate(std::optional<RetentionClassId> retention_class,
 
 Status Generations::Adopt(std::shared_ptr<const RetentionRules> rules) {
   const MutexLock lock(shard_.mutex);
+  if (rules->version() <= shard_.rules->version()) return Status::Ok();
   TOPICDB_RETURN_IF_ERROR(shard_.CheckWritable());
   const auto before = std::exchange(shard_.rules, std::move(rules));
   std::vector<RetentionClassId> classes = shard_.rules->ChangedSince(*before);
@@ -107,6 +109,19 @@ Result<std::vector<Generations::Next>> Generations::EndCurrent(
   return begin;
 }
 
+Status Generations::PutRules(rocksdb::WriteBatch* batch) const {
+  const std::string what = "noting the retention rules of " + shard_.Name();
+  TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(
+      batch->Put(meta::RulesKey(), meta::EncodeRules(shard_.rules->version())), what));
+  if (!shard_.environment->open_log) return Status::Ok();  // others have them in a file
+  const RecordReader records(shard_.db.get(), shard_.Name());
+  TOPICDB_ASSIGN_OR_RETURN(const auto noted,
+                           records.Find(meta::ReplicatedRulesKey(), "retention rules"));
+  const std::string rules = EncodeRetention(*shard_.rules);
+  if (noted == rules) return Status::Ok();
+  return rocks::FromRocks(batch->Put(meta::ReplicatedRulesKey(), rules), what);
+}
+
 // If a column family was made here and its record was not written, the next opening drops it.
 Status Generations::MakeNext(const std::vector<Next>& next, Serial begun_at,
                              std::vector<SlabView>* slabs, rocksdb::WriteBatch* batch) {
@@ -139,8 +154,9 @@ Status Generations::RotateClasses(std::span<const RetentionClassId> classes,
   if (is_commit) ++after.serial;
   if (rotation.resets_clock) after.assigned_timestamp = meta::CommitState().assigned_timestamp;
   TOPICDB_RETURN_IF_ERROR(MakeNext(next, after.serial, &slabs, &batch));
-  rocksdb::Status status = batch.Put(meta::RulesKey(), meta::EncodeRules(shard_.rules->version()));
-  if (status.ok() && (is_commit || rotation.resets_clock)) {
+  TOPICDB_RETURN_IF_ERROR(PutRules(&batch));
+  rocksdb::Status status;
+  if (is_commit || rotation.resets_clock) {
     status = batch.Put(meta::CommitStateKey(), meta::Encode(after));
   }
   for (const RetentionClassId id : rotation.begin_again) {

@@ -35,7 +35,8 @@ class Generations {
       TOPICDB_EXCLUDES(shard_.mutex);
   // Makes these rules decide the classes of topics from now on. Begins generations of the classes
   // that are new, whose topics have changed, or whose current generation has another layout than
-  // the rules name. After an error the earlier rules stay.
+  // the rules name. Does nothing if the shard follows these rules or later ones. After an error the
+  // earlier rules stay.
   Status Adopt(std::shared_ptr<const RetentionRules> rules) TOPICDB_EXCLUDES(shard_.mutex);
   // Makes the slab of the reserved class if there is none.
   Status EnsureReserved() TOPICDB_EXCLUDES(shard_.mutex);
@@ -83,6 +84,9 @@ class Generations {
                                        const Rotation& rotation, std::vector<SlabView>* slabs,
                                        rocksdb::WriteBatch* batch) const
       TOPICDB_REQUIRES(shard_.mutex);
+  // Notes in `batch` which rules the shard follows. A shard that has replicas notes the rules as a
+  // whole, so that all replicas take them at the same entry of their log.
+  Status PutRules(rocksdb::WriteBatch* batch) const TOPICDB_REQUIRES(shard_.mutex);
   // Makes the slabs of the generations that begin, and adds them to `slabs` and to `batch`.
   Status MakeNext(const std::vector<Next>& next, Serial begun_at, std::vector<SlabView>* slabs,
                   rocksdb::WriteBatch* batch) TOPICDB_REQUIRES(shard_.mutex);

@@ -1,6 +1,9 @@
 #include "store/shard/replay/batch_records.h"
 
+#include <utility>
+
 #include "rocks/rocks_compat.h"
+#include "store/catalog/retention_file.h"
 
 namespace topicdb {
 
@@ -55,6 +58,12 @@ class RecordHandler : public rocksdb::WriteBatch::Handler {
     switch (static_cast<meta::KeyKind>(key.front())) {
       case meta::KeyKind::kCommitState:
         return meta::Decode(value, &records_.commit.emplace());
+      case meta::KeyKind::kReplicatedRules: {
+        auto rules = DecodeRetention(value, "a batch");
+        if (!rules.ok()) return false;
+        records_.rules = std::make_shared<const RetentionRules>(std::move(*rules));
+        return true;
+      }
       case meta::KeyKind::kSlab: {
         meta::SlabRecord record;
         if (!meta::DecodeSlabKey(key, &slab) || !meta::Decode(value, &record)) return false;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include <rocksdb/write_batch.h>
 
 #include "store/catalog/meta.h"
+#include "store/catalog/retention_class.h"
 #include "structure/structure_trie.h"
 #include "topicdb/status.h"
 
@@ -25,6 +27,7 @@ struct BatchRecords {
   using DeleteName = std::pair<Serial, std::uint32_t>;  // the serial and the index of a record
 
   std::optional<meta::CommitState> commit;
+  std::shared_ptr<const RetentionRules> rules;  // null: the shard follows the same as before
   std::map<SlabId, std::optional<meta::SlabRecord>> slabs;  // absent: the record is removed
   std::map<SlabId, meta::SlabCounters> counters;
   std::map<SlabId, std::vector<NodeRecord>> nodes;  // in the order of their ids

@@ -15,6 +15,10 @@ Status ShardReplay::Take(const rocksdb::WriteBatch& batch) {
           TOPICDB_REQUIRES(shard_.mutex) { return RemovesMessagesIn(family, key, deletes); };
   auto records = ReadBatch(batch, shard_.index, removes);
   TOPICDB_RETURN_IF_ERROR(records.status().WithContext(shard_.Name()));
+  if (records->rules != nullptr) {  // before any of its slabs: readers look up the class of each
+    shard_.environment->retention->Set(*records->rules);
+    shard_.rules = records->rules;
+  }
   TOPICDB_RETURN_IF_ERROR(TakeStructures(*records));
   auto slabs = SlabsAfter(*records);
   TOPICDB_RETURN_IF_ERROR(slabs.status().WithContext(shard_.Name()));
@@ -45,7 +49,7 @@ Slab* ShardReplay::FindSlab(const SlabId& id) const {
 }
 
 Result<SlabViews> ShardReplay::SlabsAfter(const BatchRecords& records) {
-  if (records.slabs.empty()) return shard_.slabs;
+  if (records.slabs.empty() && records.rules == nullptr) return shard_.slabs;
   std::vector<SlabView> slabs = *shard_.slabs;
   for (const auto& [id, record] : records.slabs) {
     if (record.has_value() && record->state != meta::SlabState::kDropping) {

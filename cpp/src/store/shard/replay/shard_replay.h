@@ -17,9 +17,10 @@ namespace topicdb {
 
 // Takes the batches that were written to the RocksDB of a shard by its log, and not by the objects
 // of the shard: those of a leader whose entries this process applies. Brings the numbers, the
-// slabs, the structures, the deletes and the jobs in memory to what the records say, and publishes
-// a view. What only a writer needs is not brought up to date: LoadToWrite reads it. A Shard owns
-// it. One thread at a time calls Take, while nobody else writes to the shard.
+// retention rules, the slabs, the structures, the deletes and the jobs in memory to what the
+// records say, and publishes a view. What only a writer needs is not brought up to date:
+// LoadToWrite reads it. A Shard owns it. One thread at a time calls Take, while nobody else writes
+// to the shard.
 class ShardReplay {
  public:
   ShardReplay(ShardState& shard, DiskUsage& disk) : shard_(shard), disk_(disk) {}
@@ -36,7 +37,8 @@ class ShardReplay {
   }
 
  private:
-  // Returns the present slabs, if the batch adds, ends or removes some, or else the same as before.
+  // Returns the present slabs, if the batch adds, ends or removes some or changes the rules, or
+  // else the same as before.
   Result<SlabViews> SlabsAfter(const BatchRecords& records) TOPICDB_REQUIRES(shard_.mutex);
   // Adds a slab, or changes it to what its record says.
   Status PutSlab(const SlabId& id, const meta::SlabRecord& record, std::vector<SlabView>* slabs)

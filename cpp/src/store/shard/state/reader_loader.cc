@@ -39,6 +39,7 @@ class ReaderLoader {
     TOPICDB_RETURN_IF_ERROR(LoadCommitState());
     TOPICDB_RETURN_IF_ERROR(LoadDeletes());
     TOPICDB_RETURN_IF_ERROR(LoadJobs());
+    TOPICDB_RETURN_IF_ERROR(LoadRules());
     return LoadSlabs();
   }
 
@@ -84,6 +85,22 @@ class ReaderLoader {
                      : records_.Damaged("the record of a job is malformed");
         }));
     shard_.jobs = std::make_shared<const meta::JobRecords>(std::move(jobs));
+    return Status::Ok();
+  }
+
+  // Loads the rules that a replica follows. The file `retention` may have earlier ones, and those
+  // of the database may be later ones, which the replica has not adopted.
+  Status LoadRules() TOPICDB_REQUIRES(shard_.mutex) {
+    TOPICDB_ASSIGN_OR_RETURN(const auto record,
+                             records_.Find(meta::ReplicatedRulesKey(), "retention rules"));
+    if (!record.has_value()) return Status::Ok();
+    auto rules = DecodeRetention(*record, "the record of its retention rules");
+    TOPICDB_RETURN_IF_ERROR(rules.status().WithContext(shard_.Name()));
+    shard_.environment->retention->Set(*rules);
+    // Who does not follow the log only has to know the classes.
+    shard_.rules = shard_.environment->open_log
+                       ? std::make_shared<const RetentionRules>(std::move(*rules))
+                       : shard_.environment->rules();
     return Status::Ok();
   }
 

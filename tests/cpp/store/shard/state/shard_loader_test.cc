@@ -145,6 +145,7 @@ TEST_F(ShardLoaderTest, EachRecordThatIsMalformedIsNamed) {
       {meta::IdentityKey(), "its identity is malformed"},
       {meta::CommitStateKey(), "its commit state is malformed"},
       {meta::RulesKey(), "the record of its retention rules is malformed"},
+      {meta::ReplicatedRulesKey(), "the record of its retention rules is damaged"},
       {meta::ClockKey(), "its clock is malformed"},
       {meta::DeleteKey(Serial{1}, 0), "the record of a delete is malformed"},
       {meta::JobKey("j"), "the record of a job is malformed"},
