@@ -15,6 +15,7 @@
 
 #include "cluster/site_process.h"
 #include "test_directory.h"
+#include "topicdb/database.h"
 
 namespace topicdb::replication {
 namespace {
@@ -128,6 +129,36 @@ TEST_F(ClusterTest, TheLeaderIsKilledWhileItSealsAndRotates) {
     cluster_.ReadEverywhere();
   }
   cluster_.CloseAndCheck();
+}
+
+// The site that leads is killed, or the one that sets them, while the classes come to the sites.
+TEST_F(ClusterTest, ASiteIsKilledWhileTheClassesChange) {
+  for (int round = 0; round < Rounds(6) && !HasFailure(); ++round) {
+    AppendCommits(2);
+    SiteProcess& leader = cluster_.Leader();
+    SiteProcess& other = cluster_.site(leader.replica() % 3);
+    SiteProcess& sets = round % 2 == 0 ? leader : other;
+    sets.Say("retain load/" + std::to_string(round % 5) + " " + std::to_string(round + 1));
+    SiteProcess& third = cluster_.site(other.replica() % 3);
+    for (int i = 0; i < round % 6; ++i) third.AwaitState();  // takes a moment
+    (round % 3 == 0 ? other : leader).Kill();
+    AppendCommits(2);
+    cluster_.StartAll();
+    cluster_.ReadEverywhere();
+  }
+  cluster_.Leader().Tell("retain load/3 1000");
+  AppendCommits(2);
+  cluster_.CloseAndCheck();
+  for (SiteProcess* site : cluster_.sites()) {
+    OpenOptions options;
+    options.read_only = true;
+    const auto database = Database::Open(site->directory() + "/db", options);
+    ASSERT_TRUE(database.ok()) << database.status().message();
+    const auto classes = (*database)->upkeep().Retention();
+    ASSERT_EQ(classes->size(), 1U);
+    EXPECT_EQ(classes->front().filter, "load/3");
+    EXPECT_EQ(classes->front().age, std::chrono::hours(1'000));
+  }
 }
 
 TEST_F(ClusterTest, AllAreKilledTogether) {
@@ -343,6 +374,7 @@ TEST_F(SnapshotClusterTest, AFollowerThatWasAwayTooLongGetsASnapshot) {
     AppendCommits(3);
     SiteProcess& follower = Follower();
     Cut(&follower);
+    cluster_.Leader().Tell("retain load/" + std::to_string(round) + " 1");  // it comes along
     const auto copy = CopyOf(follower);
     cluster_.StartAll();
     cluster_.ReadEverywhere();

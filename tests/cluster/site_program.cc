@@ -29,6 +29,9 @@
 //   local PATH                opens a local database, for comparison: "ok"
 //   scan-local                as scan, of the local database
 //   maintain                  does what the retention classes ask for: as seal
+//   retain FILTER HOURS       sets the retention classes: this one, and that of all other topics:
+//   as
+//                             seal
 //   state SHARD               state, replica that leads, term, first, applied and last entry
 //   close                     closes the database: "ok"
 //
@@ -112,6 +115,7 @@ class SiteProgram {
     if (command == "local") return OpenLocal(&words);
     if (command == "scan-local") return TimeScan(*local_);
     if (command == "maintain") return Maintain();
+    if (command == "retain") return Retain(&words);
     if (command == "state") return State(&words);
     if (command == "close") return Close();
     return "failed: no such command";
@@ -332,6 +336,13 @@ class SiteProgram {
   }
   std::string Maintain() {
     return WordFor(database_->upkeep().Maintain(std::nullopt, nullptr).status());
+  }
+  std::string Retain(std::istringstream* words) {
+    RetentionClass limits;
+    int hours = 0;
+    *words >> limits.filter >> hours;
+    limits.age = std::chrono::hours(hours);
+    return WordFor(database_->upkeep().SetRetention({limits}, /*dry_run=*/false).status());
   }
   std::string State(std::istringstream* words) {
     std::uint32_t shard = 0;

@@ -164,7 +164,9 @@ void WriteCluster(Seeds* seeds) {
   call.name = "d";
   call.peers = "10.0.0.4:1";
   call.replica = 4;
-  for (std::uint8_t kind = 4; kind <= 7; ++kind) {
+  command.based_on = 77;
+  command.retention = "retention";
+  for (std::uint8_t kind = 3; kind <= 7; ++kind) {
     command.kind = replication::ClusterCommandKind{kind};
     write(FuzzRecord::kClusterCommand, replication::Encode(command));
   }

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from served import make_certificates
 from sites import NAMES, Sites, sites
+from support import wait_until
 
 import topicdb
 from topicdb import _core
@@ -154,10 +155,43 @@ def test_replicas_have_metrics(three: Sites) -> None:
                 led += found["leads"] or 0
 
 
+def await_messages(database: topicdb.Database, expected: dict[str, int]) -> None:
+    """Waits until the retention classes of a site have these messages."""
+
+    def have() -> bool:
+        found = {one.retention_class: one.messages for one in database.usage() if one.messages}
+        return found == expected
+
+    wait_until(have, str(expected))
+
+
+def test_every_site_changes_the_retention_classes(tmp_path: Path) -> None:
+    expected: dict[str, int] = {}
+    with sites(tmp_path, shards=SHARDS, retention={"old/#": "1h"}) as found:
+        for number, (name, database) in enumerate(found.databases.items(), start=1):
+            before = database.retention
+            given = {f"{name}/#": "1d", "old/#": "2h"}
+            assert database.set_retention(given, dry_run=True).dropped == []
+            with pytest.raises(topicdb.SchemaError):
+                database.set_retention({"#": "1d", "x/#": "1d"})
+            assert database.retention == before
+            database.set_retention(given)
+            assert list(database.retention) == list(given)
+            topics = [f"{root}/{n}" for root in (name, "old", "other") for n in range(20)]
+            database.append([(topic, number, b"") for topic in topics])
+            expected |= {f"{name}/#": 20, "old/#": 20 * number, "#": 20 * number}
+            for one in found.databases.values():  # others may be a moment behind
+                await_messages(one, expected)
+                assert one.retention == database.retention
+    # The directory of a site can be read without the others.
+    with topicdb.open(tmp_path / "b", mode="r") as reader:
+        assert list(reader.retention) == ["c/#", "old/#"]
+        assert reader.verify().ok
+        await_messages(reader, expected)
+
+
 def test_what_changes_one_replica_only_is_refused(three: Sites, tmp_path: Path) -> None:
     database = three.databases["b"]
-    with pytest.raises(topicdb.ReadOnlyError, match="set_retention"):
-        database.set_retention({"#": "1d"})
     with pytest.raises(topicdb.ReadOnlyError, match="snapshot"):
         database.snapshot(tmp_path / "copy")
 

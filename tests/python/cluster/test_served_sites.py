@@ -10,6 +10,7 @@ import pytest
 from cli_runs import error_of, output_of
 from served import Process
 from sites import NAMES, Servers, servers
+from support import wait_until
 
 import topicdb
 from topicdb import _core
@@ -79,6 +80,34 @@ def test_an_append_without_an_id_is_sent_again(three: Servers) -> None:
         assert {site.name: site.clients for site in told.sites} == {
             name: three.url(name) for name in NAMES
         }
+
+
+def set_until_done(database: topicdb.Database, retention: dict[str, str]) -> None:
+    """Sets the retention classes; asks again while no site can tell whether they are set."""
+    while True:
+        try:
+            database.set_retention(retention)
+        except topicdb.UnavailableError:
+            continue
+        return
+
+
+def test_classes_are_set_while_a_site_is_gone(three: Servers) -> None:
+    with topicdb.connect(three.urls) as database:
+        for number, killed in enumerate(NAMES):
+            three.kill(killed)
+            set_until_done(database, {f"k/{n}": "1d" for n in range(number + 1)})
+            append_until_stored(database, number)
+            stored = {one.retention_class: one.messages for one in database.usage()}
+            assert stored[f"k/{number}"] == 1
+            three.start(killed)
+    for url in three.urls:
+        with topicdb.connect(url) as one:
+            one.append([("after", None, b"")])
+            assert list(one.retention) == ["k/0", "k/1", "k/2"]
+            wait_until(lambda: one.scan("k/#").count() == 3)
+            found = {of.retention_class: of.messages for of in one.usage()}
+            assert [found[f"k/{number}"] for number in range(3)] == [1, 1, 1]
 
 
 def test_a_client_needs_one_site_that_answers(three: Servers) -> None:

@@ -81,6 +81,12 @@ bool ClusterGroup::knows_leader() const {
   return position_.leader != 0;
 }
 
+void ClusterGroup::Watch(std::function<void()> changed) {
+  const MutexLock lock(mutex_);
+  watch_ = std::move(changed);
+  if (watch_) watch_();
+}
+
 Status ClusterGroup::Propose(const ClusterCommand& command, milliseconds patience) {
   const std::string bytes = Encode(command);
   const auto deadline = Clock::now() + patience;
@@ -254,6 +260,7 @@ Status ClusterGroup::Publish(ClusterSnapshot now) {
   const MutexLock lock(mutex_);
   now_ = std::move(now);
   changed_.NotifyAll();
+  if (watch_) watch_();
   return Status::Ok();
 }
 

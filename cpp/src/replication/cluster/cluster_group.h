@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -40,6 +41,9 @@ class ClusterGroup : private RaftClient {
   bool leads() const TOPICDB_EXCLUDES(mutex_);
   // Returns whether some site is known to lead it.
   bool knows_leader() const TOPICDB_EXCLUDES(mutex_);
+  // Calls `changed` now, and after each change of the state, until it is replaced. It must only
+  // note that: it is called with locks held.
+  void Watch(std::function<void()> changed) TOPICDB_EXCLUDES(mutex_);
   // Changes the state at all sites: by way of the site that leads the group, if another one does.
   // Returns once the change is in the state here. Returns what Apply returns if it has no effect,
   // kNotLeader if no majority is up within `patience`, and kUnknownOutcome if the change may still
@@ -99,6 +103,7 @@ class ClusterGroup : private RaftClient {
   mutable Mutex mutex_;
   mutable CondVar changed_;
   ClusterSnapshot now_ TOPICDB_GUARDED_BY(mutex_);
+  std::function<void()> watch_ TOPICDB_GUARDED_BY(mutex_);  // or empty
   RaftPosition position_ TOPICDB_GUARDED_BY(mutex_);
   std::deque<Committed> to_apply_ TOPICDB_GUARDED_BY(mutex_);
   // How the newest entries ended, by index, for whoever has proposed them.

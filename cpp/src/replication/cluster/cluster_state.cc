@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/bytes/coding.h"
+#include "base/bytes/hash.h"
 #include "replication/hashed_bytes.h"
 
 namespace topicdb::replication {
@@ -151,12 +152,22 @@ Status RemoveSite(const ClusterCommand& command, ClusterState* state) {
   return Status::Ok();
 }
 
+Status SetRetention(const ClusterCommand& command, ClusterState* state) {
+  if (!state->is_founded() || RetentionHash(*state) != command.based_on) {
+    return Conflict("the retention classes have changed meanwhile");
+  }
+  state->retention = command.retention;
+  return Status::Ok();
+}
+
 Status Change(const ClusterCommand& command, ClusterState* state) {
   switch (command.kind) {
     case ClusterCommandKind::kFound:
       return Found(command, state);
     case ClusterCommandKind::kSetClients:
       return SetText(command, &ClusterSite::clients, command.clients, state);
+    case ClusterCommandKind::kSetRetention:
+      return SetRetention(command, state);
     case ClusterCommandKind::kAddSite:
       return AddSite(command, state);
     case ClusterCommandKind::kSetPeers:
@@ -196,6 +207,8 @@ std::string ClusterState::Names() const {
   return names;
 }
 
+std::uint64_t RetentionHash(const ClusterState& state) { return Hash64(state.retention); }
+
 Status Apply(const ClusterCommand& command, ClusterState* state) {
   const std::uint64_t revision = state->revision;
   TOPICDB_RETURN_IF_ERROR(Change(command, state));
@@ -214,6 +227,10 @@ std::string Encode(const ClusterCommand& command) {
     case ClusterCommandKind::kSetClients:
       AppendPrefixed(&bytes, command.site);
       AppendPrefixed(&bytes, command.clients);
+      break;
+    case ClusterCommandKind::kSetRetention:
+      AppendLittle<std::uint64_t>(&bytes, command.based_on);
+      AppendPrefixed(&bytes, command.retention);
       break;
     case ClusterCommandKind::kAddSite:
       AppendPrefixed(&bytes, command.site);
@@ -251,6 +268,10 @@ Result<ClusterCommand> DecodeClusterCommand(std::string_view bytes) {
     case ClusterCommandKind::kSetClients:
       command.site = decoder.Prefixed();
       command.clients = decoder.Prefixed();
+      break;
+    case ClusterCommandKind::kSetRetention:
+      command.based_on = decoder.Little<std::uint64_t>();
+      command.retention = decoder.Prefixed();
       break;
     case ClusterCommandKind::kAddSite:
       command.site = decoder.Prefixed();

@@ -44,6 +44,7 @@ inline constexpr std::size_t kSitesMax = 7;
 enum class ClusterCommandKind : std::uint8_t {
   kFound = 1,       // makes the cluster, if it is not there yet
   kSetClients = 2,  // says where clients find a site
+  kSetRetention = 3,  // replaces the retention classes, unless they have changed meanwhile
   kAddSite = 4,     // adds a site, which gets a new id for its replicas, and is joining
   kSetPeers = 5,    // says where other sites find a site
   kSetState = 6,    // a site that joins has all shards now, or a site is to leave
@@ -60,8 +61,14 @@ struct ClusterCommand {
   SiteState state = SiteState::kMember;  // of kSetState
   std::array<std::uint8_t, 16> id{};     // of kAddSite: of the site
   std::uint64_t replica = 0;             // of kSetState and kRemoveSite: of the site
+  std::string retention;                 // of kSetRetention: as in ClusterState
+  std::uint64_t based_on = 0;            // of kSetRetention: what RetentionHash was before
   bool operator==(const ClusterCommand&) const = default;
 };
+
+// Returns a number by which a command names the retention classes of a state. The numbers of
+// different classes differ.
+std::uint64_t RetentionHash(const ClusterState& state);
 
 // Changes the state as a command says. Returns kConflict or kCluster if the command has no effect,
 // and what to do: kCluster for a change of the sites that cannot be.

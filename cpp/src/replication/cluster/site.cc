@@ -12,6 +12,7 @@
 #include "base/file/files.h"
 #include "base/thread/fork_guard.h"
 #include "replication/cluster/cluster_group.h"
+#include "replication/cluster/cluster_rules.h"
 #include "replication/cluster/cluster_state.h"
 #include "replication/cluster/leader_balance.h"
 #include "replication/cluster/member_keeper.h"
@@ -31,6 +32,7 @@ using replication::ClusterCommand;
 using replication::ClusterCommandKind;
 using replication::ClusterGroup;
 using replication::ClusterGroupOptions;
+using replication::ClusterRules;
 using replication::ClusterState;
 using replication::IsRefusal;
 using replication::MemberKeeper;
@@ -104,23 +106,31 @@ Status CheckOptions(const SiteOptions& options) {
   return Status::Ok();
 }
 
-// The replicas of a site as its database owns them. The site has them, too, for what it tells of
-// them.
+// The replicas of a site as its database owns them, and what the sites agree on of the database.
+// The site has the replicas, too, for what it tells of them.
 class SharedShards : public ShardSource {
  public:
-  explicit SharedShards(std::shared_ptr<SiteShards> shards) : shards_(std::move(shards)) {}
+  SharedShards(std::shared_ptr<SiteShards> shards, std::unique_ptr<ClusterRules> rules)
+      : shards_(std::move(shards)), rules_(std::move(rules)) {}
 
   Result<std::shared_ptr<Shard>> Open(std::uint32_t index) override { return shards_->Open(index); }
   void Watch(std::function<void(std::shared_ptr<Shard>)> replace) override {
     shards_->Watch(std::move(replace));
   }
+  Status SetRules(const RetentionRules& rules,
+                  const std::vector<std::shared_ptr<Shard>>& shards) override {
+    TOPICDB_RETURN_IF_ERROR(rules_->Propose(rules));
+    return shards_->SetRules(rules, shards);
+  }
   Status Close(const std::vector<std::shared_ptr<Shard>>& shards) override {
+    rules_->Stop();
     return shards_->Close(shards);
   }
   bool is_replicated() const override { return true; }
 
  private:
   const std::shared_ptr<SiteShards> shards_;
+  const std::unique_ptr<ClusterRules> rules_;
 };
 
 Status MakePlace(const std::string& path) {
@@ -338,13 +348,15 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
   replicas.flush_bytes = options_.flush_bytes;
   replicas.group = identity_->group + 1;
   replicas.voters = Founders();
-  TOPICDB_ASSIGN_OR_RETURN(auto database,
-                           Database::Open(options_.path, options,
-                                          [&](std::shared_ptr<const ShardEnvironment> environment) {
-                                            shards_ = std::make_shared<SiteShards>(
-                                                raft_.get(), std::move(environment), replicas);
-                                            return std::make_unique<SharedShards>(shards_);
-                                          }));
+  TOPICDB_ASSIGN_OR_RETURN(
+      auto database,
+      Database::Open(
+          options_.path, options, [&](std::shared_ptr<const ShardEnvironment> environment) {
+            shards_ = std::make_shared<SiteShards>(raft_.get(), environment, replicas);
+            return std::make_unique<SharedShards>(
+                shards_, std::make_unique<ClusterRules>(group_.get(), shards_, environment,
+                                                        options_.commit_patience));
+          }));
   service_->SetShards(shards_);
   keeper_->SetShards(shards_);
   // A new database has no slabs before a site leads, and can be used without them, too. Others may

@@ -1,5 +1,8 @@
 #include "replication/site/site_shards.h"
 
+#include <algorithm>
+#include <chrono>
+#include <string>
 #include <utility>
 
 #include "base/thread/parallel.h"
@@ -25,6 +28,44 @@ Result<std::shared_ptr<Shard>> SiteShards::Open(std::uint32_t index) {
 void SiteShards::Watch(std::function<void(std::shared_ptr<Shard>)> replace) {
   for (std::uint32_t index = 0; index < environment_->schema.shards; ++index) {
     if (const auto replica = Find(index)) replica->Watch(replace);
+  }
+}
+
+Status SiteShards::SetRules(const RetentionRules& rules,
+                            const std::vector<std::shared_ptr<Shard>>&) {
+  environment_->retention->Set(rules);
+  AdoptRules();
+  return AwaitRules(rules.version());
+}
+
+void SiteShards::AdoptRules() const {
+  for (const auto& [index, replica] : All()) {
+    // If it leads no more, whoever leads next adopts them. Other errors end its reign, too.
+    replica->shard()->Adopt(environment_->rules()).IgnoreError();
+  }
+}
+
+Status SiteShards::AwaitRules(std::uint64_t version) const {
+  const auto deadline = std::chrono::steady_clock::now() + options_.commit_patience;
+  CommitSignal& commits = *environment_->commits;
+  for (;;) {
+    const std::uint64_t seen = commits.count();
+    const auto replicas = All();
+    const auto behind = std::find_if(replicas.begin(), replicas.end(), [&](const auto& one) {
+      return one.second->shard()->rules_version() < version;
+    });
+    if (behind == replicas.end()) return Status::Ok();
+    const Replica& replica = *behind->second;
+    const Status failure = replica.failure();
+    if (!failure.ok() || std::chrono::steady_clock::now() >= deadline) {
+      const std::string why =
+          failure.ok() ? "no replica that leads has taken the new retention classes within " +
+                             std::to_string(options_.commit_patience.count()) + " ms"
+                       : failure.message();
+      return UnknownOutcome(replica.name() + ": " + why +
+                            ": they are those of the database, and hold here once one has");
+    }
+    commits.WaitUntil(seen, deadline);
   }
 }
 

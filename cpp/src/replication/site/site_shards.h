@@ -25,6 +25,14 @@ class SiteShards : public ShardSource {
 
   Result<std::shared_ptr<Shard>> Open(std::uint32_t index) override TOPICDB_EXCLUDES(mutex_);
   void Watch(std::function<void(std::shared_ptr<Shard>)> replace) override TOPICDB_EXCLUDES(mutex_);
+  // Has the shards follow rules on which the sites have agreed: those that this site leads, and
+  // waits until the leaders of the others have done the same. `shards` is not used.
+  Status SetRules(const RetentionRules& rules,
+                  const std::vector<std::shared_ptr<Shard>>& shards) override
+      TOPICDB_EXCLUDES(mutex_);
+  // Has the shards that this site leads follow the rules of the environment. One that it comes to
+  // lead later does so then.
+  void AdoptRules() const TOPICDB_EXCLUDES(mutex_);
   // Hands leadership over, where it can, and closes the replicas at the same time.
   Status Close(const std::vector<std::shared_ptr<Shard>>& shards) override TOPICDB_EXCLUDES(mutex_);
   bool is_replicated() const override { return true; }
@@ -38,6 +46,8 @@ class SiteShards : public ShardSource {
   Result<RaftStatus> StatusOf(std::uint32_t index) const { return site_.StatusOf(GroupOf(index)); }
 
  private:
+  // Waits until each shard follows the rules of this version, or later ones.
+  Status AwaitRules(std::uint64_t version) const TOPICDB_EXCLUDES(mutex_);
   std::uint64_t GroupOf(std::uint32_t index) const { return options_.group + index; }
 
   RaftSite& site_;

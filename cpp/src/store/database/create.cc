@@ -132,7 +132,10 @@ Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOp
 Status MakeWithoutShards(const std::string& path, const FoundDatabase& database) {
   if (Exists(DescriptorPath(path))) {
     TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase found, FindDatabase(path));
-    if (found.descriptor.id == database.descriptor.id) return Status::Ok();
+    if (found.descriptor.id == database.descriptor.id) {
+      const bool is_old = found.rules.version() < database.rules.version();
+      return is_old ? StoreRetention(path, database.rules) : Status::Ok();
+    }
     return InvalidArgument(path + " has another database: choose another directory");
   }
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(path + "/shards"));

@@ -16,9 +16,9 @@ namespace topicdb {
 // kLocked if another process takes too long to make it.
 Result<FoundDatabase> FindOrCreateDatabase(const std::string& path, const OpenOptions& options);
 
-// Makes the directory of this database without shards, which the caller makes. Does nothing if it
-// is there already. Returns kInvalidArgument if the directory has another database, and the errors
-// of FindDatabase.
+// Makes the directory of this database without shards, which the caller makes. If it is there
+// already, only replaces its retention rules if those of `database` are newer. Returns
+// kInvalidArgument if the directory has another database, and the errors of FindDatabase.
 Status MakeWithoutShards(const std::string& path, const FoundDatabase& database);
 
 }  // namespace topicdb

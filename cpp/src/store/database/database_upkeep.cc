@@ -79,27 +79,28 @@ Status DatabaseUpkeep::DropSlab(std::uint32_t shard, const std::string& retentio
 
 Result<Maintenance> DatabaseUpkeep::SetRetention(const std::vector<RetentionClass>& classes,
                                                  bool dry_run) {
-  TOPICDB_RETURN_IF_ERROR(shards_.CheckNotReplicated("set_retention"));
   TOPICDB_RETURN_IF_ERROR(shards_.CheckMayWriteAll("set_retention"));
-  const std::string& path = environment_->database_path;
   TOPICDB_RETURN_IF_ERROR(CheckLayouts(classes, environment_->schema.timestamp_bytes));
   const MutexLock lock(mutex_);
-  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, environment_->rules()->With(classes));
+  for (;;) {
+    TOPICDB_ASSIGN_OR_RETURN(const RetentionRules rules, environment_->rules()->With(classes));
+    TOPICDB_ASSIGN_OR_RETURN(Maintenance foreseen, ForeseeWith(rules));
+    if (dry_run) return foreseen;
+    TOPICDB_RETURN_IF_ERROR(CheckInPlace());  // another database may have the path now
+    const Status set = shards_.SetRules(rules);
+    if (set.ok()) return foreseen;
+    // Another site has changed them meanwhile. The last call counts, as it does in one process.
+    if (set.code() != Code::kConflict) return set;
+  }
+}
+
+Result<Maintenance> DatabaseUpkeep::ForeseeWith(const RetentionRules& rules) const {
   const ClockReading reading = ReadClocks();
   TOPICDB_ASSIGN_OR_RETURN(std::vector<SlabUsage> usage, Usage(reading));
   MaintenanceLimits all = LimitsNow();
+  all.open_shards = static_cast<std::uint32_t>(shards_.All().size());  // whoever writes them
   all.may_age = MayAge(reading);
-  Maintenance foreseen = Foresee(rules, std::move(usage), all, reading.wall_time);
-  if (dry_run) return foreseen;
-  TOPICDB_RETURN_IF_ERROR(CheckInPlace());  // another database may have the path now
-  // From here on the new rules hold. A shard that does not adopt them now does so when it is next
-  // opened.
-  TOPICDB_RETURN_IF_ERROR(StoreRetention(path, rules));
-  environment_->retention->Set(std::move(rules));
-  for (const auto& shard : shards_.All()) {
-    TOPICDB_RETURN_IF_ERROR(shard->Adopt(environment_->rules()));
-  }
-  return foreseen;
+  return Foresee(rules, std::move(usage), all, reading.wall_time);
 }
 
 Result<std::vector<SlabUsage>> DatabaseUpkeep::Usage(const ClockReading& now) const {

@@ -72,6 +72,8 @@ class DatabaseUpkeep {
   Mutex& mutex() const TOPICDB_RETURN_CAPABILITY(mutex_) { return mutex_; }
 
  private:
+  // Returns what maintenance would do now if these were the rules.
+  Result<Maintenance> ForeseeWith(const RetentionRules& rules) const;
   // Returns whether the clocks of all open shards can tell what is old.
   bool MayAge(const ClockReading& now) const;
   MaintenanceLimits LimitsNow() const;

@@ -63,6 +63,8 @@ class OpenShards {
   // here.
   Status CheckMayWriteAll(const char* call) const;
   bool is_replicated() const { return source_->is_replicated(); }
+  // Works as ShardSource::SetRules does.
+  Status SetRules(const RetentionRules& rules) const { return source_->SetRules(rules, All()); }
   // Returns kReadOnly, which names `call`, if the shards are replicas.
   Status CheckNotReplicated(const char* call) const;
 

@@ -7,6 +7,14 @@
 
 namespace topicdb {
 
+Status LocalShards::SetRules(const RetentionRules& rules,
+                             const std::vector<std::shared_ptr<Shard>>& shards) {
+  TOPICDB_RETURN_IF_ERROR(StoreRetention(environment_->database_path, rules));
+  environment_->retention->Set(rules);
+  for (const auto& shard : shards) TOPICDB_RETURN_IF_ERROR(shard->Adopt(environment_->rules()));
+  return Status::Ok();
+}
+
 Status LocalShards::Close(const std::vector<std::shared_ptr<Shard>>& shards) {
   std::vector<Status> closed(shards.size());
   const auto close = [&](std::size_t i) {

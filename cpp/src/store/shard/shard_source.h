@@ -25,6 +25,13 @@ class ShardSource {
   // for those that were replaced since. The old one stays open as long as somebody has it.
   // `replace` must only store the shard: it is called with locks held.
   virtual void Watch(std::function<void(std::shared_ptr<Shard>)> replace) = 0;
+  // Makes these the retention rules of the database for good, and has all its shards follow them.
+  // `shards` are those that are open. Returns kConflict if others have changed the rules, which are
+  // then those of the environment: ask again with rules that follow these. Returns kNotLeader if
+  // nothing was done, and kUnknownOutcome if some shard does not follow the new rules yet, or if
+  // they may come to be those of the database later.
+  virtual Status SetRules(const RetentionRules& rules,
+                          const std::vector<std::shared_ptr<Shard>>& shards) = 0;
   // Closes the shards that Open has returned, and those that have replaced them. Closes all of
   // them in any case, and returns the first error. REQUIRES (Close): nobody uses the shards, or
   // holds a view of one
@@ -49,6 +56,10 @@ class LocalShards : public ShardSource {
     return Shard::Open(environment_, index, /*create=*/false);
   }
   void Watch(std::function<void(std::shared_ptr<Shard>)>) override {}  // nobody replaces one
+  // Stores the rules before any shard follows them. A shard that does not come to adopt them does
+  // so when it is next opened.
+  Status SetRules(const RetentionRules& rules,
+                  const std::vector<std::shared_ptr<Shard>>& shards) override;
   Status Close(const std::vector<std::shared_ptr<Shard>>& shards) override;
   bool is_replicated() const override { return false; }
 

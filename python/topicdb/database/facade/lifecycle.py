@@ -59,6 +59,10 @@ class Lifecycle:
         Raises:
             SchemaError: classes contradict each other or are malformed.
             ReadOnlyError: this handle does not have all shards open for writing.
+            NoQuorumError: the database is on several sites, and no majority of them is up. Nothing
+                was changed.
+            UnknownOutcomeError: the same, but the classes are changed or may come to be; they hold
+                in each shard as soon as a site leads it.
 
         Example:
             >>> db.set_retention({"#": "30d"}, dry_run=True).dropped

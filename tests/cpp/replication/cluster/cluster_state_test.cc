@@ -71,10 +71,19 @@ ClusterCommand RemoveSite(const std::string& site, std::uint64_t replica) {
   return command;
 }
 
+ClusterCommand SetRetention(const ClusterState& before, const std::string& retention) {
+  ClusterCommand command;
+  command.kind = ClusterCommandKind::kSetRetention;
+  command.based_on = RetentionHash(before);
+  command.retention = retention;
+  return command;
+}
+
 // One of each kind.
 std::vector<ClusterCommand> Commands() {
   return {Found(),
           SetClients("b", "grpc://b:1"),
+          SetRetention(State(), "new"),
           AddSite("d", "10.0.0.4:8825"),
           SetPeers("b", "10.0.0.2:8825"),
           SetState("b", 2, SiteState::kLeaving),
@@ -198,6 +207,22 @@ TEST(ClusterState, ASiteMoves) {
   EXPECT_EQ(Apply(SetPeers("x", "10.0.0.9:1"), &state).code(), Code::kCluster);
 }
 
+TEST(ClusterState, RetentionThatHasChangedMeanwhileIsNotReplaced) {
+  ClusterState state;
+  EXPECT_EQ(Apply(SetRetention(state, "1"), &state).code(), Code::kConflict) << "not founded";
+  ASSERT_TRUE(Apply(Found(), &state).ok());
+  const ClusterState before = state;
+  ASSERT_TRUE(Apply(SetRetention(before, "1"), &state).ok());
+  EXPECT_EQ(state.retention, "1");
+  EXPECT_EQ(state.revision, 2U);
+  EXPECT_EQ(Apply(SetRetention(before, "2"), &state).code(), Code::kConflict);
+  EXPECT_EQ(state.retention, "1");
+  EXPECT_EQ(state.revision, 2U);
+  ASSERT_TRUE(Apply(SetClients("b", "grpc://b:1"), &state).ok());
+  ASSERT_TRUE(Apply(SetRetention(state, "2"), &state).ok());
+  EXPECT_EQ(state.retention, "2");
+}
+
 TEST(ClusterState, HasTheseBytes) {
   const std::vector<std::string> golden{
       "020100000000000000000102030000000000000000000000000002016101000000000000000d3130"
@@ -205,6 +230,7 @@ TEST(ClusterState, HasTheseBytes) {
       "00000000000001620200000000000000000000000000000000000000000000000000000200000000"
       "0000000a64657363726970746f7209726574656e74696f6e",
       "020201620a677270633a2f2f623a31",
+      "0203a481959bfa5d7c05036e6577",
       "020401640d31302e302e302e343a3838323509000000000000000000000000000000",
       "020501620d31302e302e302e323a38383235",
       "02060162020000000000000002",
