@@ -5,6 +5,7 @@
 
 #include "base/file/files.h"
 #include "store/care/database_copy.h"
+#include "store/care/detached_copy.h"
 #include "store/database/create.h"
 #include "store/database/database_impl.h"
 #include "topicdb/database.h"
@@ -79,12 +80,16 @@ Result<SnapshotInfo> Database::MakeSnapshot(const std::string& path, const CopyO
 
 Result<SnapshotInfo> DatabaseImpl::MakeSnapshot(const std::string& path, const CopyOptions& options,
                                                 const InterruptCheck& interrupted) {
-  TOPICDB_RETURN_IF_ERROR(shards_.CheckNotReplicated("snapshot"));
   TOPICDB_RETURN_IF_ERROR(shards_.CheckMayWriteAll("snapshot"));
   TOPICDB_RETURN_IF_ERROR(upkeep_.CheckInPlace());
   const std::string& database_path = environment_->database_path;
   TOPICDB_ASSIGN_OR_RETURN(const auto copy,
                            DatabaseCopy::Begin(path, options, /*replaces=*/false, interrupted));
+  if (shards_.is_replicated()) {
+    TOPICDB_ASSIGN_OR_RETURN(SnapshotInfo info, CopyReplicas(copy.get()));
+    TOPICDB_ASSIGN_OR_RETURN(info.counts, copy->Finish(database_path));
+    return info;
+  }
   // The copy gets no files of jobs, so the shards must have applied the jobs that are committed.
   TOPICDB_RETURN_IF_ERROR(jobs_.Apply());
   const auto shards = shards_.All();
@@ -109,6 +114,25 @@ Result<SnapshotInfo> DatabaseImpl::MakeSnapshot(const std::string& path, const C
   // Files are found by their paths, so those of another database may have been copied since.
   TOPICDB_RETURN_IF_ERROR(upkeep_.CheckInPlace());
   TOPICDB_ASSIGN_OR_RETURN(info.counts, copy->Finish(database_path));
+  return info;
+}
+
+Result<SnapshotInfo> DatabaseImpl::CopyReplicas(DatabaseCopy* copy) const {
+  ShardEnvironment of_copy = *environment_;
+  of_copy.directory = copy->directory();
+  SnapshotInfo info;
+  auto rules = environment_->rules();
+  for (const auto& shard : shards_.All()) {
+    {
+      TOPICDB_ASSIGN_OR_RETURN(const ShardFiles files, shard->FilesOfReplica());
+      TOPICDB_RETURN_IF_ERROR(copy->AddShard(shard->index(), files.files));
+    }
+    TOPICDB_ASSIGN_OR_RETURN(const DetachedCopy made, DetachCopy(of_copy, shard->index()));
+    info.serials.emplace_back(shard->index(), made.serial);
+    const bool is_newer = made.rules != nullptr && made.rules->version() > rules->version();
+    if (is_newer) rules = made.rules;
+  }
+  TOPICDB_RETURN_IF_ERROR(copy->AddContent("retention", EncodeRetention(*rules)));
   return info;
 }
 

@@ -129,7 +129,7 @@ class Site(Closing):
         It is used as a local database is. Reads see what this site has, which may be a moment
         behind the others; after a write of its own a program sees what it has written. Writes go to
         the sites that lead, wherever they are, and ``durability`` is ``"quorum"``: a majority of
-        the sites has fsynced what was acknowledged. Jobs and snapshots are not there yet.
+        the sites has fsynced what was acknowledged. Jobs are not there yet.
 
         Arguments:
             timeout: how long to wait for a majority of the sites, and at a site that has joined

@@ -190,10 +190,32 @@ def test_every_site_changes_the_retention_classes(tmp_path: Path) -> None:
         await_messages(reader, expected)
 
 
-def test_what_changes_one_replica_only_is_refused(three: Sites, tmp_path: Path) -> None:
+def test_a_snapshot_of_a_site_is_a_local_database(three: Sites, tmp_path: Path) -> None:
     database = three.databases["b"]
-    with pytest.raises(topicdb.ReadOnlyError, match="snapshot"):
+    database.append([(f"s/{n}", n, b"%d" % n) for n in range(100)])
+    database.delete("s/50")
+    with database.map("kept") as kept:
+        kept["key"] = b"value"
+    made = database.snapshot(tmp_path / "copy")
+    assert len(made.serials) == SHARDS
+    with pytest.raises(topicdb.ExistsError):
         database.snapshot(tmp_path / "copy")
+    database.append([("s/later", 1, b"")])
+    with topicdb.open(tmp_path / "copy") as copy:
+        assert copy.cluster is None
+        expected = [b"%d" % n for n in range(100) if n != 50]
+        assert values(copy, "s/#") == expected
+        with copy.map("kept") as kept:
+            assert kept["key"] == b"value"
+        assert copy.verify(deep=True).ok
+        assert copy.append([("s/100", 100, b"100")]).durability != "quorum"
+        copy.set_retention({"s/#": "1d"})
+        copy.rotate()
+        assert values(copy, "s/#") == [*expected, b"100"]
+    topicdb.restore(tmp_path / "copy", tmp_path / "restored")
+    with topicdb.open(tmp_path / "restored", mode="r") as restored:
+        assert values(restored, "s/#") == [*expected, b"100"]
+    assert three.databases["b"].scan("s/100").count() == 0
 
 
 def test_sites_talk_with_tls(tmp_path: Path) -> None:

@@ -110,6 +110,23 @@ def test_classes_are_set_while_a_site_is_gone(three: Servers) -> None:
             assert [found[f"k/{number}"] for number in range(3)] == [1, 1, 1]
 
 
+def test_a_client_has_a_snapshot_made(tmp_path: Path) -> None:
+    folder = tmp_path / "snapshots"
+    folder.mkdir()
+    with (
+        servers(tmp_path, "--shards", 2, "--snapshots", folder) as three,
+        topicdb.connect(three.url("b")) as database,
+    ):
+        database.append([(f"k/{n}", n, b"%d" % n) for n in range(100)])
+        made = database.snapshot("monday")
+        assert len(made.serials) == 2
+        database.append([("k/later", 1, b"")])
+    with topicdb.open(folder / "monday") as copy:
+        found = [int(message.value) for message in copy.scan("k/#", order="time")]
+        assert found == list(range(100))
+        copy.append([("k/100", 100, b"100")])
+
+
 def test_a_client_needs_one_site_that_answers(three: Servers) -> None:
     three.kill("a")
     with topicdb.connect(three.urls) as database:

@@ -122,6 +122,10 @@ Status DatabaseCopy::AddFile(const std::string& database_path, const std::string
   return Add(name, file);
 }
 
+Status DatabaseCopy::AddContent(const std::string& name, const std::string& content) {
+  return Add(name, {{}, name, content.size(), /*immutable=*/false, content});
+}
+
 Status DatabaseCopy::AddJobs(const std::string& database_path) {
   const std::string jobs = database_path + "/jobs";
   if (!IsTaken(jobs)) return Status::Ok();

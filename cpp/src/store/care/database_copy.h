@@ -33,9 +33,13 @@ class DatabaseCopy {
   Status AddShard(std::uint32_t shard, const std::vector<rocks::LiveFile>& files);
   // Adds a file of the database's directory. Does nothing if there is no file of that name.
   Status AddFile(const std::string& database_path, const std::string& name);
+  // Adds a file with this content.
+  Status AddContent(const std::string& name, const std::string& content);
   // Adds the files of jobs. No process ever changes these in place.
   Status AddJobs(const std::string& database_path);
 
+  // Returns the directory that it fills.
+  const std::string& directory() const { return partial_; }
   // Adds the descriptor of the database at `database_path`, makes the copy durable, and gives it
   // its name. If there is a database at `path`, exchanges both and removes the old one. The copy
   // exists once this has returned OK, and does not exist before the call.

@@ -39,6 +39,7 @@ class ViewHolder {
 Status CheckMessage(const MessageView& message, std::uint32_t timestamp_bytes, TopicUse use);
 Status CheckDelete(const Filter& filter, const TimeRange& range, TopicUse use);
 
+class DatabaseCopy;
 class SubscriptionHub;
 
 // Holds what an open database consists of: its shards, its jobs and its upkeep. Knows the objects
@@ -99,6 +100,8 @@ class DatabaseImpl : public std::enable_shared_from_this<DatabaseImpl> {
       const std::function<std::shared_ptr<SubscriptionHub>()>& make,
       const SubscriptionHub* unfit = nullptr) const TOPICDB_EXCLUDES(hub_mutex_);
 
+  // Adds the shards to a copy if they are replicas, each as it is at a moment of its own.
+  Result<SnapshotInfo> CopyReplicas(DatabaseCopy* copy) const;
   // Does what Database::MakeSnapshot does.
   Result<SnapshotInfo> MakeSnapshot(const std::string& path, const CopyOptions& options,
                                     const InterruptCheck& interrupted);

@@ -302,6 +302,16 @@ Result<ShardFiles> Shard::FilesNow() TOPICDB_NO_THREAD_SAFETY_ANALYSIS {
   return files;
 }
 
+Result<ShardFiles> Shard::FilesOfReplica() {
+  ShardFiles files;
+  TOPICDB_ASSIGN_OR_RETURN(files.hold, rocks::FilesHold::Take(state_->db.get()));
+  TOPICDB_RETURN_IF_ERROR(FlushMemory());
+  auto listed = rocks::ListLiveFiles(state_->db.get());
+  TOPICDB_RETURN_IF_ERROR(listed.status().WithContext(Name()));
+  files.files = std::move(*listed);
+  return files;
+}
+
 ShardStats Shard::Stats() const {
   const MutexLock lock(state_->mutex);
   ShardStats stats;

@@ -198,6 +198,10 @@ class Shard {
   // to files first. Returns kReadOnly or kStorage.
   // REQUIRES (FilesNow): the caller has called Pause, and not yet Resume
   Result<ShardFiles> FilesNow();
+  // Moves everything in memory to files, and returns the files of a moment after that, while the
+  // shard may be written. It is for shards with replicas, whose RocksDB has no log. Does not set
+  // the serial, which only the files know.
+  Result<ShardFiles> FilesOfReplica();
 
   ShardStats Stats() const TOPICDB_EXCLUDES(state_->mutex);
   // These work as the methods of DiskUsage do.

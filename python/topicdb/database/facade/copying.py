@@ -21,6 +21,9 @@ class Copying:
         The snapshot holds what was acknowledged before the call. It has the whole of an append to
         several shards, or nothing of it. It is a database itself: ``topicdb.open(path, mode="r")``.
 
+        Of a database on several sites, it holds what this site has, and each shard as it is at a
+        moment of its own. The snapshot is a database of one process, without the other sites.
+
         Arguments:
             path: a directory that does not exist yet. Nothing is left there after an error or
                 Ctrl-C.

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "replication/site/raft_alone.h"
@@ -175,10 +178,58 @@ TEST_F(SiteShardsTest, AShardThatNobodyLeadsTakesTheRetentionClassesLater) {
       << set.message();
 }
 
-TEST_F(SiteShardsTest, WhatWouldChangeOneReplicaOnlyIsRefused) {
+TEST_F(SiteShardsTest, ASnapshotIsALocalDatabase) {
   AwaitLead();
-  EXPECT_EQ(database_->MakeSnapshot(directory_ / "copy", {}).status().code(), Code::kReadOnly);
-  EXPECT_FALSE(std::filesystem::exists(directory_ / "copy"));
+  ASSERT_TRUE(Append(0, 50).ok());
+  ASSERT_TRUE(
+      database_->upkeep().SetRetention({{"t/7", std::chrono::hours(1)}}, /*dry_run=*/false).ok());
+  ASSERT_TRUE(Append(50, 100).ok());
+  ASSERT_TRUE(database_->Delete(Filter::Parse("t/3").value(), {}).ok());
+  const auto made = database_->MakeSnapshot(directory_ / "copy", {});
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  const auto receipt = Append(100, 110);
+  ASSERT_TRUE(receipt.ok()) << receipt.status().message();
+  ASSERT_EQ(made->serials.size(), kShards);
+  const auto copy = Database::Open(directory_ / "copy", {});
+  ASSERT_TRUE(copy.ok()) << copy.status().message();
+  EXPECT_EQ(TakeAll(**copy, "#").size(), 99U);
+  EXPECT_EQ((*copy)->upkeep().Retention().value(), database_->upkeep().Retention().value());
+  const std::vector<MessageView> more{{"t/7", 2, "in the copy"}};
+  const auto stored = (*copy)->Append(more);
+  ASSERT_TRUE(stored.ok()) << stored.status().message();
+  const auto [shard, serial] = stored->serials.front();
+  EXPECT_EQ(serial, made->serials[shard].second.Next()) << "there is no gap";
+  EXPECT_TRUE((*copy)->upkeep().SetRetention({}, /*dry_run=*/false).ok());
+  EXPECT_TRUE((*copy)->upkeep().Maintain(std::nullopt).ok());
+  EXPECT_EQ(Count(), 109U) << "the copy is another database";
+  EXPECT_EQ(database_->MakeSnapshot(directory_ / "copy", {}).status().code(), Code::kExists);
+}
+
+// Entries are applied, and generations begin and end, while the files are copied.
+TEST_F(SiteShardsTest, ASnapshotIsMadeWhileOthersWrite) {
+  AwaitLead();
+  std::atomic<bool> ends{false};
+  std::thread writer([&] {
+    for (int i = 0; !ends; ++i) {
+      EXPECT_TRUE(Append(10 * i, 10 * i + 10).ok());
+      if (i % 5 > 0) continue;
+      EXPECT_TRUE(database_->upkeep().Rotate(std::nullopt).ok());
+    }
+  });
+  for (int round = 0; round < 5; ++round) {
+    const std::string path = directory_ / ("copy" + std::to_string(round));
+    const auto made = database_->MakeSnapshot(path, {});
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    const auto copy = Database::Open(path, {});
+    EXPECT_TRUE(copy.ok()) << copy.status().message();
+    if (!copy.ok()) break;
+    std::set<std::string> found;
+    for (const std::string& value : TakeAll(**copy, "#")) EXPECT_TRUE(found.insert(value).second);
+    EXPECT_LE(found.size(), Count());
+    EXPECT_TRUE((*copy)->Append(std::vector<MessageView>{{"t/1", 2, "more"}}).ok());
+  }
+  ends = true;
+  writer.join();
 }
 
 }  // namespace
