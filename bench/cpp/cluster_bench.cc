@@ -221,6 +221,29 @@ void MeasureFailover(const Options& options, milliseconds election) {
       options.kills, static_cast<int>(election.count()), times[times.size() / 2], times.back());
 }
 
+// Has the site that leads hand over, as before it is restarted, while a client appends.
+void MeasureStepDown(const Options& options) {
+  const Place place(options.directory);
+  Cluster cluster(place.path(), milliseconds(500));
+  cluster.StartAll();
+  std::vector<double> times;
+  for (int turn = 0; turn < options.kills; ++turn) {
+    while (!cluster.Append(10)) {
+    }
+    SiteProcess& leader = cluster.Leader();
+    const auto began = Clock::now();
+    leader.Tell("step-down");
+    while (!cluster.Append(10)) {
+    }
+    times.push_back(Seconds(Clock::now() - began));
+  }
+  cluster.CloseAndCheck();
+  std::sort(times.begin(), times.end());
+  std::printf(
+      "C3 leader steps down %d times: next acknowledgement after %.3f s (median), %.3f s (worst)\n",
+      options.kills, times[times.size() / 2], times.back());
+}
+
 // Returns the size of the files in a directory, in MB.
 double MegabytesIn(const std::string& directory) {
   std::uintmax_t bytes = 0;
@@ -377,6 +400,7 @@ int Run(int count, char** arguments) {
   if (measures("C2")) MeasureLatency(options);
   if (measures("C3")) {
     for (const int election : {500, 1'000}) MeasureFailover(options, milliseconds(election));
+    MeasureStepDown(options);
   }
   if (measures("C5")) MeasureRestart(options);
   if (measures("C6")) MeasureSnapshot(options);

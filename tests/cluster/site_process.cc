@@ -168,17 +168,17 @@ void SiteProcess::Tell(const std::string& command) {
   EXPECT_EQ(answer.value_or("no answer"), "ok") << command << " at replica " << replica_;
 }
 
-std::optional<SiteState> SiteProcess::State(std::uint32_t shard) {
+std::optional<ReplicaSaid> SiteProcess::State(std::uint32_t shard) {
   const auto answer = Ask("state " + std::to_string(shard), milliseconds(500));
   if (!answer.has_value()) return std::nullopt;
   std::istringstream words(*answer);
-  SiteState state;
+  ReplicaSaid state;
   words >> state.state >> state.leader >> state.term >> state.first >> state.applied >> state.last;
   EXPECT_TRUE(state.state != "failed" || is_failing()) << *answer;
   return state;
 }
 
-SiteState SiteProcess::AwaitState(std::uint32_t shard) {
+ReplicaSaid SiteProcess::AwaitState(std::uint32_t shard) {
   const auto deadline = Clock::now() + kPatience;
   while (Clock::now() < deadline) {
     const auto state = State(shard);

@@ -19,7 +19,7 @@
 namespace topicdb::replication {
 
 // What a site says of its replica of a shard.
-struct SiteState {
+struct ReplicaSaid {
   std::string state;
   std::uint64_t leader = 0;
   std::uint64_t term = 0;
@@ -67,8 +67,8 @@ class SiteProcess {
   // Asks, and expects "ok".
   void Tell(const std::string& command);
   // Returns nothing if there is no answer soon, as from a process that is stopped.
-  std::optional<SiteState> State(std::uint32_t shard = 0);
-  SiteState AwaitState(std::uint32_t shard = 0);
+  std::optional<ReplicaSaid> State(std::uint32_t shard = 0);
+  ReplicaSaid AwaitState(std::uint32_t shard = 0);
   // Returns how long the process has computed.
   std::chrono::milliseconds CpuTime() const;
 

@@ -29,9 +29,8 @@
 //   local PATH                opens a local database, for comparison: "ok"
 //   scan-local                as scan, of the local database
 //   maintain                  does what the retention classes ask for: as seal
-//   retain FILTER HOURS       sets the retention classes: this one, and that of all other topics:
-//   as
-//                             seal
+//   retain FILTER HOURS       has a class keep these topics for so many hours: as seal
+//   step-down                 hands over whatever it leads: as seal
 //   state SHARD               state, replica that leads, term, first, applied and last entry
 //   close                     closes the database: "ok"
 //
@@ -110,6 +109,7 @@ class SiteProgram {
     if (command == "load") return Load();
     if (command == "seal") return Seal();
     if (command == "rotate") return Rotate();
+    if (command == "step-down") return StepDown();
     if (command == "settle") return WordFor(database_->Flush());
     if (command == "scan") return TimeScan(*database_);
     if (command == "local") return OpenLocal(&words);
@@ -148,6 +148,7 @@ class SiteProgram {
     *words >> name >> address;
     return WordFor(site_->SetAddress(name, address));
   }
+  std::string StepDown() { return WordFor(site_->StepDown(site_->identity().name)); }
   std::string Join() {
     OpenOptions options;
     options.schema.shards = shard_count_;
