@@ -263,6 +263,12 @@ class Database {
   Status AwaitCommits(const std::map<std::uint32_t, Serial>& serials,
                       std::optional<std::chrono::microseconds> timeout,
                       const InterruptCheck& interrupted = nullptr) const;
+  // Waits until reads see everything that was acknowledged before this call, whichever replica of
+  // the database has acknowledged it. Returns kNotLeader if no majority of the replicas of a shard
+  // answers within `timeout`, and kStale, which names the shard, if one does and this replica is
+  // too far behind. A read-only handle refreshes. If its files are those of a replica, that returns
+  // kStale, since the newest commits are not in files there.
+  Status AwaitAcknowledged(std::chrono::microseconds timeout) const;
   // Lets a read-only handle see what was written since. Other handles are always up to date.
   Status Refresh();
   // Seals all fresh blocks, moves everything to files and fsyncs them.

@@ -16,6 +16,7 @@
 #include "store/read/last_source.h"
 #include "store/read/log_gaps.h"
 #include "store/read/summary.h"
+#include "store/shard/state/record_reader.h"
 
 namespace topicdb {
 
@@ -73,6 +74,21 @@ Result<StreamTarget> FindTarget(const DatabaseImpl& impl, const ShardMoment& mom
                       found->slab,
                       StreamSet{std::vector<StreamId>{stream}, std::move(*structure)},
                       {filter}};
+}
+
+// Returns kStale for files of a replica: what was acknowledged is in its log, and some of it in no
+// file of a shard.
+Status CheckFilesHaveAll(const std::vector<std::shared_ptr<Shard>>& shards) {
+  for (const auto& shard : shards) {
+    const auto view = shard->view();
+    const RecordReader records(view->db(), shard->Name());
+    TOPICDB_ASSIGN_OR_RETURN(const bool is_replica, records.Has(meta::AppliedKey()));
+    if (!is_replica) continue;
+    return Stale(shard->Name() +
+                 " is one of several replicas, and this handle sees its files only: read what was "
+                 "acknowledged by way of its site");
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -396,7 +412,10 @@ Status Database::AwaitCommits(const std::map<std::uint32_t, Serial>& serials,
   const auto look = [&]() -> Result<bool> {
     TOPICDB_ENTER(impl_);
     for (const auto& [index, serial] : serials) {
-      TOPICDB_ASSIGN_OR_RETURN(const auto shard, impl_->shards().Find(index));
+      const auto found = impl_->shards().Find(index);
+      const bool is_left_out = found.status().code() == Code::kMissingShard;
+      if (is_left_out && missing_ == Missing::kLeftOut) continue;
+      TOPICDB_ASSIGN_OR_RETURN(const auto shard, found);
       const Serial seen = shard->view()->serial();
       if (seen >= serial) continue;
       behind = shard->Name() + " has not come to commit " + std::to_string(serial.value()) +
@@ -409,6 +428,15 @@ Status Database::AwaitCommits(const std::map<std::uint32_t, Serial>& serials,
   TOPICDB_RETURN_IF_ERROR(LookUntil(impl_, timeout, interrupted, look));
   if (behind.empty()) return Status::Ok();
   return Stale(behind + ": wait longer, or read from another replica");
+}
+
+Status Database::AwaitAcknowledged(std::chrono::microseconds timeout) const {
+  TOPICDB_ENTER(impl_);
+  if (impl_->environment().read_only) {
+    TOPICDB_RETURN_IF_ERROR(impl_->Refresh());
+    return CheckFilesHaveAll(impl_->shards().All());
+  }
+  return impl_->shards().AwaitAcknowledged(std::chrono::ceil<std::chrono::milliseconds>(timeout));
 }
 
 Status Database::Refresh() {

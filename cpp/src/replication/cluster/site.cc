@@ -127,6 +127,9 @@ class SharedShards : public ShardSource {
     return shards_->Close(shards);
   }
   bool is_replicated() const override { return true; }
+  Status AwaitAcknowledged(std::chrono::milliseconds patience) override {
+    return shards_->AwaitAcknowledged(patience);
+  }
 
  private:
   const std::shared_ptr<SiteShards> shards_;

@@ -278,6 +278,16 @@ Status RaftSite::Transfer(std::uint64_t group, std::uint64_t to,
   return Take(topicdb_raft_transfer(site_, group, to, Milliseconds(patience), &error), &error);
 }
 
+Status RaftSite::ReadBarrier(std::uint64_t group, std::chrono::milliseconds patience) {
+  char* error = nullptr;
+  const topicdb_raft_code code =
+      topicdb_raft_read_barrier(site_, group, Milliseconds(patience), &error);
+  if (code != TOPICDB_RAFT_TIMED_OUT) return Take(code, &error);
+  topicdb_raft_free(error);
+  return Stale("this replica has not come to what was acknowledged within " +
+               std::to_string(patience.count()) + " ms: wait longer, or read from another one");
+}
+
 Result<RaftStatus> RaftSite::StatusOf(std::uint64_t group) const {
   topicdb_raft_status raw{};
   std::vector<topicdb_raft_member> members(kMembersMax);

@@ -152,6 +152,9 @@ class RaftSite {
   // Hands leadership over to another voter, and waits until that one leads. Returns kNotLeader,
   // and kUnknownOutcome if that may still happen.
   Status Transfer(std::uint64_t group, std::uint64_t to, std::chrono::milliseconds patience);
+  // Waits until everything is applied here that was acknowledged before, at any replica. Returns
+  // kStale if that takes longer than `patience`, as without a majority.
+  Status ReadBarrier(std::uint64_t group, std::chrono::milliseconds patience);
   Result<RaftStatus> StatusOf(std::uint64_t group) const;
   // Asks another replica of a group, whose client answers. Returns kUnknownOutcome without an
   // answer in time, kNotFound if that client has returned an error, and kNotLeader if no connection

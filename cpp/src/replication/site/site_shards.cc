@@ -85,6 +85,36 @@ Status SiteShards::Close(const std::vector<std::shared_ptr<Shard>>&) {
   return Status::Ok();
 }
 
+Status SiteShards::AwaitAcknowledged(std::chrono::milliseconds patience) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + patience;
+  std::vector<std::pair<std::uint32_t, std::shared_ptr<Replica>>> replicas;
+  for (const auto& [index, replica] : All()) replicas.emplace_back(index, replica);
+  return RunInParallel(replicas.size(), [&](std::size_t i) {
+    // The last of many may have to begin late.
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto& [index, replica] = replicas[i];
+    return AwaitAcknowledged(index, *replica, std::max(left, std::chrono::milliseconds(0)));
+  });
+}
+
+Status SiteShards::AwaitAcknowledged(std::uint32_t index, const Replica& replica,
+                                     std::chrono::milliseconds patience) {
+  TOPICDB_RETURN_IF_ERROR(replica.failure());
+  const Status came = site_.ReadBarrier(GroupOf(index), patience);
+  TOPICDB_RETURN_IF_ERROR(replica.failure());
+  if (came.ok()) {
+    replica.shard()->AwaitCommit();  // a leader shows a commit just after it has applied it
+    return Status::Ok();
+  }
+  const auto status = StatusOf(index);
+  const bool lags = !status.ok() || status->applied < status->committed;
+  if (came.code() != Code::kStale || lags) return came.WithContext(replica.name());
+  return NotLeader(replica.name() + ": no majority of the replicas has answered a read within " +
+                   std::to_string(patience.count()) +
+                   " ms: a majority must be up, or read without asking for what was acknowledged");
+}
+
 std::shared_ptr<Replica> SiteShards::Find(std::uint32_t index) const {
   const MutexLock lock(mutex_);
   const auto found = replicas_.find(index);

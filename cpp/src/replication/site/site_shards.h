@@ -1,6 +1,7 @@
 // The shards of a database whose replicas a site has.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -36,6 +37,8 @@ class SiteShards : public ShardSource {
   // Hands leadership over, where it can, and closes the replicas at the same time.
   Status Close(const std::vector<std::shared_ptr<Shard>>& shards) override TOPICDB_EXCLUDES(mutex_);
   bool is_replicated() const override { return true; }
+  // Asks the replicas side by side.
+  Status AwaitAcknowledged(std::chrono::milliseconds patience) override TOPICDB_EXCLUDES(mutex_);
 
   // Returns the replica of a shard, or null if Open has not opened it, or Close was called. Only
   // what tells the state of a replica may be called once Close was.
@@ -46,6 +49,9 @@ class SiteShards : public ShardSource {
   Result<RaftStatus> StatusOf(std::uint32_t index) const { return site_.StatusOf(GroupOf(index)); }
 
  private:
+  // Does the same for one shard.
+  Status AwaitAcknowledged(std::uint32_t index, const Replica& replica,
+                           std::chrono::milliseconds patience);
   // Waits until each shard follows the rules of this version, or later ones.
   Status AwaitRules(std::uint64_t version) const TOPICDB_EXCLUDES(mutex_);
   std::uint64_t GroupOf(std::uint32_t index) const { return options_.group + index; }

@@ -1,6 +1,7 @@
 // The shards of an open database.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -65,6 +66,10 @@ class OpenShards {
   bool is_replicated() const { return source_->is_replicated(); }
   // Works as ShardSource::SetRules does.
   Status SetRules(const RetentionRules& rules) const { return source_->SetRules(rules, All()); }
+  // Does what ShardSource::AwaitAcknowledged does.
+  Status AwaitAcknowledged(std::chrono::milliseconds patience) const {
+    return source_->AwaitAcknowledged(patience);
+  }
   // Returns kReadOnly, which names `call`, if the shards are replicas.
   Status CheckNotReplicated(const char* call) const;
 

@@ -1,6 +1,7 @@
 // Where an open database has its shards from.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,6 +41,11 @@ class ShardSource {
   // which Shard::MayWrite tells, and what a database keeps in files beside its shards is not
   // replicated.
   virtual bool is_replicated() const = 0;
+  // Waits until readers of all shards see here what was acknowledged before, or what a reader has
+  // seen before, whichever process has written it. Returns kNotLeader if no majority of the
+  // replicas of a shard answers within `patience`, and kStale if one does and the shard is too far
+  // behind here.
+  virtual Status AwaitAcknowledged(std::chrono::milliseconds patience) = 0;
 };
 
 // Makes the source of the shards of a database.
@@ -62,6 +68,7 @@ class LocalShards : public ShardSource {
                   const std::vector<std::shared_ptr<Shard>>& shards) override;
   Status Close(const std::vector<std::shared_ptr<Shard>>& shards) override;
   bool is_replicated() const override { return false; }
+  Status AwaitAcknowledged(std::chrono::milliseconds) override { return Status::Ok(); }
 
  private:
   const std::shared_ptr<const ShardEnvironment> environment_;

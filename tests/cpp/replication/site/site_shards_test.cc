@@ -116,6 +116,9 @@ TEST_F(SiteShardsTest, AnotherProcessReadsWhatIsInFiles) {
   const auto reader = Database::Open(path_, options);
   ASSERT_TRUE(reader.ok()) << reader.status().message();
   EXPECT_EQ(TakeAll(**reader, "#").size(), 100U);
+  const Status files = (*reader)->AwaitAcknowledged(kPatience);
+  EXPECT_EQ(files.code(), Code::kStale);
+  EXPECT_NE(files.message().find("by way of its site"), std::string::npos) << files.message();
   EXPECT_EQ(Database::Open(path_, {}).status().code(), Code::kLocked);
 }
 
@@ -148,6 +151,28 @@ TEST_F(SiteShardsTest, AReadWaitsForACommit) {
   EXPECT_NE(stale.message().find("shard 1 of " + path_), std::string::npos) << stale.message();
   EXPECT_EQ(database_->AwaitCommits({{kShards, Serial{1}}}, std::nullopt).code(),
             Code::kInvalidArgument);
+}
+
+TEST_F(SiteShardsTest, AReadSeesWhatWasAcknowledged) {
+  AwaitLead();
+  ASSERT_TRUE(Append(0, 100).ok());
+  EXPECT_TRUE(database_->AwaitAcknowledged(kPatience).ok());
+  OpenWithoutMajority();
+  const Status alone = database_->AwaitAcknowledged(std::chrono::milliseconds(100));
+  EXPECT_EQ(alone.code(), Code::kNotLeader) << alone.message();
+  EXPECT_NE(alone.message().find(" of " + path_ + ": no majority"), std::string::npos)
+      << alone.message();
+  EXPECT_TRUE(database_->Close().ok());
+  EXPECT_EQ(database_->AwaitAcknowledged(kPatience).code(), Code::kClosed);
+}
+
+TEST_F(SiteShardsTest, AReplicaThatHasFailedKnowsNothing) {
+  AwaitLead();
+  ASSERT_TRUE(site_->Propose(kGroup + 1, {"no entry"}, kPatience).ok());
+  while (shards_->Find(1)->failure().ok()) std::this_thread::yield();
+  const Status failed = database_->AwaitAcknowledged(kPatience);
+  EXPECT_EQ(failed.code(), Code::kCorruption);
+  EXPECT_NE(failed.message().find("shard 1 of " + path_), std::string::npos) << failed.message();
 }
 
 TEST_F(SiteShardsTest, TheRetentionClassesAreChanged) {
