@@ -8,6 +8,7 @@ from typing import Any
 from topicdb.closing import Closing
 from topicdb.cooperating import Directory, Extent, Staging
 from topicdb.database.facade.copying import Copying
+from topicdb.database.facade.counting import Counting
 from topicdb.database.facade.files import ParquetFiles
 from topicdb.database.facade.following import Following
 from topicdb.database.facade.lifecycle import Lifecycle
@@ -24,7 +25,9 @@ from topicdb.frames.text import size_text, table
 from topicdb.replicas import Cluster
 
 
-class Database(Writing, Reading, Stepping, Following, Lifecycle, Copying, ParquetFiles, Closing):
+class Database(
+    Writing, Reading, Counting, Stepping, Following, Lifecycle, Copying, ParquetFiles, Closing
+):
     """An open database: a directory of messages. Made by ``topicdb.open`` or ``topicdb.connect``.
 
     ``over`` makes one of an engine that somebody else has written (docs/internals/engines.md).
