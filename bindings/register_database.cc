@@ -179,6 +179,18 @@ MissingReasons MissingShards(const Database& self, const FilterOrFilters& filter
   return Unwrap(WithoutGil([&] { return self.MissingShards(parsed); }));
 }
 
+// Returns `self` once its reads see these commits, or without any, what was acknowledged before.
+py::object Seeing(const py::object& self,
+                  const std::optional<std::map<std::uint32_t, Serial>>& serials,
+                  std::chrono::microseconds timeout) {
+  const auto& database = self.cast<const Database&>();
+  Check(WithoutGil([&] {
+    return serials.has_value() ? database.AwaitCommits(*serials, timeout, &PythonInterrupts)
+                               : database.AwaitAcknowledged(timeout);
+  }));
+  return self;
+}
+
 Iterator NewIterator(const Database& self, const Stream& stream, const py::str& filter,
                      OptionalTime start, OptionalTime end) {
   const Filter parsed = ParseFilter(filter);
@@ -335,6 +347,7 @@ void RegisterDatabase(py::module_& module) {
            py::arg("bytes_max"))
       .def("missing_shards", &MissingShards, py::arg("filters"))
       .def("partial", &Database::Partial)
+      .def("seeing", &Seeing, py::arg("serials"), py::arg("timeout_us"))
       .def("jobs",
            [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Jobs(); })); })
       .def("stats", &StatsOf)

@@ -69,6 +69,7 @@ from topicdb.queue.records import Drop, QueueReceipt
 from topicdb.remote.connecting import connect, serve
 from topicdb.transaction import SERIAL, Transaction
 from topicdb.types import (
+    AtLeast,
     Message,
     MessageGroup,
     Page,
@@ -104,6 +105,7 @@ __version__ = "0.1.0"
 __all__ = [
     "SERIAL",
     "AccessError",
+    "AtLeast",
     "Batch",
     "ClosedError",
     "ClusterError",

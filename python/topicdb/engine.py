@@ -144,6 +144,16 @@ class Engine(Protocol):
         In all else the two are alike, and nobody has to close this one.
         """
 
+    def seeing(self, serials: Serials | None, timeout_us: int, /) -> Engine:
+        """Returns an engine of the same database whose reads see these commits.
+
+        It waits for them, when this is called or when a read of the result begins, for at most
+        ``timeout_us``; it raises StaleError then.
+
+        - ``serials``: {shard: serial}; None: everything that was acknowledged before, whichever
+          process has acknowledged it. Raises NoQuorumError if nobody can tell in time.
+        """
+
     def append_rows(
         self,
         rows: Iterable[Any],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from topicdb._core import Batch, Iterator, ScanIterator
@@ -188,6 +189,31 @@ class Receipt:
     count: int
     durability: str
     repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """What a read must see, and for how long it waits until it does; given as ``at_least``.
+
+    Attributes:
+        seen: a ``Receipt``, or {shard: serial} as in ``Receipt.serials``: these commits.
+            ``"acknowledged"``: everything that was acknowledged at any site before the read begins,
+            and everything that another read has given before.
+        timeout: how long the read waits, in seconds. Then it raises StaleError or NoQuorumError.
+
+    Example:
+        >>> receipt = db.append([("metrics/h1/cpu", None, b"42")])
+        >>> soon = topicdb.AtLeast(receipt, timeout=2.0)
+        >>> [message.value for message in db.last("metrics/h1/cpu", at_least=soon)]
+        [b'42']
+    """
+
+    seen: Receipt | Mapping[int, int] | Literal["acknowledged"]
+    timeout: float | timedelta = 10.0
+
+
+# What the reads of a database take as ``at_least``.
+AtLeastLike: TypeAlias = "AtLeast | Receipt | Mapping[int, int] | Literal['acknowledged']"
 
 
 @dataclass(frozen=True, slots=True)

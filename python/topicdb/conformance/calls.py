@@ -27,6 +27,7 @@ SCAN = ScanIterator(database=bytes(16), filters=None, start=0, end=None, shards=
 CALLS: dict[str, Callable[[Engine], object]] = {
     "missing_shards": lambda engine: engine.missing_shards("#"),
     "partial": lambda engine: engine.partial().missing_shards("#"),
+    "seeing": lambda engine: engine.seeing(None, 0).missing_shards("#"),
     "append_rows": lambda engine: engine.append_rows([("a", 1, b"")], None),
     "append_arrow": lambda engine: engine.append_arrow(batch_of([("a", 1, b"")]), None),
     "find_append": lambda engine: engine.find_append("id"),

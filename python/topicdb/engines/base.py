@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, cast
 
 from topicdb import _core
 from topicdb._core import Iterator
-from topicdb.engine import Engine, Filters, RowPlace, ScanCursor
+from topicdb.engine import Engine, Filters, RowPlace, ScanCursor, Serials
 from topicdb.engines.columns import split_keys
 from topicdb.engines.features import FEATURES, Feature
 from topicdb.engines.groups import MessageGroups
@@ -26,6 +27,7 @@ METHODS: frozenset[str] = frozenset(
 _ATTRIBUTES = ("path", "schema", "closed", "clock_ahead_us")
 _FEATURE_OF = {method: feature for feature, methods in FEATURES.items() for method in methods}
 _ROWS_MAX, _BYTES_MAX = 10_000, 8 << 20
+_LOOK_S = 0.02
 _BEHIND_ALL = (1 << 63) - 1  # a time behind all messages
 
 
@@ -83,6 +85,18 @@ class EngineBase:
     def partial(self) -> Engine:
         """Returns this engine: one that opens without some of its shards overrides it."""
         return cast(Engine, self)
+
+    def seeing(self, serials: Serials | None, timeout_us: int, /) -> Engine:
+        """Returns this engine once its ``stats`` have these commits; looks again until then."""
+        give_up_at = time.monotonic() + timeout_us / 1e6
+        while True:
+            self.refresh()
+            behind = _behind(self.stats()["shards"], serials or {})
+            if behind is None:
+                return cast(Engine, self)
+            if time.monotonic() >= give_up_at:
+                raise _core.StaleError(f"{self.path}: {behind}: wait longer")
+            time.sleep(_LOOK_S)
 
     def append_arrow(
         self,
@@ -178,6 +192,20 @@ def check_engine(engine: object) -> None:
             f"engine: {type(engine).__name__} has no {', '.join(missing)}: see "
             "docs/internals/engines.md; topicdb.engines.EngineBase has some of it"
         )
+
+
+def _behind(shards: Iterable[Mapping[str, Any]], serials: Mapping[int, int]) -> str | None:
+    """Returns what the first shard lacks of these commits; None: nothing.
+
+    Raises ValueError for a shard that is not there.
+    """
+    known = {shard["shard"]: shard["serial"] for shard in shards}
+    for shard, serial in serials.items():
+        if shard not in known:
+            raise ValueError(f"at_least: there is no shard {shard}, only {sorted(known)}")
+        if known[shard] < serial:
+            return f"shard {shard} has not come to commit {serial}, only to {known[shard]}"
+    return None
 
 
 def _lacking(engine: str, method: str, *args: object, **named: object) -> NoReturn:

@@ -45,6 +45,14 @@ PARTIAL_CALLS = frozenset(
     }
 )
 """The calls whose names it may stand before."""
+AT_LEAST = "at_least."
+"""Stands before the name of a call whose read must see commits, also before ``PARTIAL``.
+
+The call has one more argument, the first: a tuple of {shard: serial}, or None for everything that
+was acknowledged, and how long the server may wait, in µs.
+"""
+AT_LEAST_CALLS = PARTIAL_CALLS | {"scan_slices"}
+"""The calls whose names it may stand before, with or without ``PARTIAL``."""
 _SIZE = struct.Struct("<I")
 _ALIGNMENT = 8  # of the bytes, as Arrow needs it
 
@@ -52,6 +60,17 @@ SCHEMA = pa.schema(_core.arrow_schema())
 SERIAL_SCHEMA = SCHEMA.append(pa.field("serial", pa.uint64(), nullable=False))
 _EMPTY: dict[str, Any] = {"topic": "", "timestamp": 0, "value": b""}
 ROW_SCHEMA = SERIAL_SCHEMA.append(pa.field("row", pa.uint32(), nullable=False))
+
+
+def without_needs(method: str) -> str:
+    """Returns the name of a call without ``AT_LEAST``, if that may stand before it."""
+    name = method.removeprefix(AT_LEAST)
+    return name if name.removeprefix(PARTIAL) in AT_LEAST_CALLS else method
+
+
+def bare_name(method: str) -> str:
+    """Returns the name of a call without what says how its read sees the database."""
+    return method.removeprefix(AT_LEAST).removeprefix(PARTIAL)
 
 
 def columns_schema(columns: Sequence[str] | None, *, with_serials: bool) -> pa.Schema:

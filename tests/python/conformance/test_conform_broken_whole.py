@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from examples.memory_engine.cursors import MemoryTail
 from examples.memory_engine.engine import MemoryEngine
 from topicdb.conformance import BrokenPromiseError, Subject, promises
 from topicdb.conformance.ours import columnar_in_shards, without_a_shard
+from topicdb.engines import BatchScan
 
 broken = Faults()
 
@@ -35,6 +37,48 @@ def _(right: Any) -> Any:
 @broken("a tail does not know its shards", MemoryTail, "shards", "missing.none_is_missing")
 def _(right: Any) -> Any:
     return lambda self: right(self)[1:]
+
+
+# Reads that must see commits.
+
+
+@broken(
+    "a read waits for no commit",
+    MemoryEngine,
+    "seeing",
+    "seeing.what_does_not_come_is_told",
+)
+def _(right: Any) -> Any:
+    return lambda self, serials, timeout_us: self
+
+
+@broken(
+    "a read may wait for a shard that is not there",
+    MemoryEngine,
+    "seeing",
+    "seeing.a_shard_that_is_not_there_is_named",
+)
+def _(right: Any) -> Any:
+    def seeing(self: MemoryEngine, serials: Any, timeout_us: int) -> Any:
+        known = {shard: serial for shard, serial in (serials or {}).items() if shard < 2}
+        return right(self, known, timeout_us)
+
+    return seeing
+
+
+@broken(
+    "an engine that sees more reads other shards",
+    MemoryEngine,
+    "seeing",
+    "seeing.what_was_committed_is_seen",
+)
+def _(right: Any) -> Any:
+    def seeing(self: MemoryEngine, serials: Any, timeout_us: int) -> Any:
+        found = copy.copy(right(self, serials, timeout_us))
+        found.scan = lambda *arguments: BatchScan([])
+        return found
+
+    return seeing
 
 
 # The quota.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -111,7 +111,7 @@ def last(
       topicdb last fleet.db 'site/#' --at 'yesterday 14:02'
     """
     format = chosen_format(format, as_json=as_json, properties=properties, raw=raw)
-    options = {"properties": properties, "raw": raw, "partial": partial}
+    options: dict[str, Any] = {"properties": properties, "raw": raw, "partial": partial}
     with place.read(partial=partial) as database:
         since = optional_time(start, "--start", tz)
         when = optional_time(at, "--at", tz)

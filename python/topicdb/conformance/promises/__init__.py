@@ -21,6 +21,7 @@ from topicdb.conformance.promises.life import (  # noqa: F401
 )
 from topicdb.conformance.promises.reading import (  # noqa: F401
     scanning,
+    seeing,
     slices,
     steps,
     streams,

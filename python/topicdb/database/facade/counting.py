@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from topicdb.arguments.filters import Filters, any_of
 from topicdb.arguments.times import TimeLike, duration_us, time_range_us, time_us
-from topicdb.database.partial import reading
+from topicdb.database.view import reading, view_of
 from topicdb.engine import Engine
-from topicdb.types import MessageGroup
+from topicdb.types import AtLeastLike, MessageGroup
 
 
 class Counting:
@@ -26,6 +26,7 @@ class Counting:
         span: str | timedelta | None = None,
         origin: TimeLike = 0,
         partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> list[MessageGroup]:
         """Counts the messages that match, in groups, with the first and the last time of each.
 
@@ -44,6 +45,7 @@ class Counting:
             origin: where a span begins; others follow it, and go before it. By default, spans of a
                 day begin at midnight UTC.
             partial: as in ``scan``.
+            at_least: as in ``scan``.
 
         Returns:
             The groups that have messages, sorted by the bytes of their topics and by time.
@@ -58,7 +60,8 @@ class Counting:
             site/north 2
         """
         wanted = any_of(filter)
-        engine = reading(self._core, wanted, partial=partial)
+        view = view_of(self._core, partial=partial, at_least=at_least)
+        engine = reading(self._core, wanted, view)
         span_us = None if span is None else duration_us(span, what="span")
         first_us = time_us(origin, what="origin")
         bounds = time_range_us(start, end)
@@ -71,6 +74,7 @@ class Counting:
         start: TimeLike | None = None,
         end: TimeLike | None = None,
         partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> dict[str, int]:
         """Runs a scan of these messages, and returns what it cost.
 
@@ -79,6 +83,7 @@ class Counting:
             start: as in ``scan``.
             end: as in ``scan``.
             partial: as in ``scan``.
+            at_least: as in ``scan``.
 
         Returns:
             Counts by name. ``slabs`` and ``streams`` may hold such messages. ``blocks`` were
@@ -93,5 +98,6 @@ class Counting:
             2
         """
         wanted = any_of(filter)
-        engine = reading(self._core, wanted, partial=partial)
+        view = view_of(self._core, partial=partial, at_least=at_least)
+        engine = reading(self._core, wanted, view)
         return engine.explain(wanted, *time_range_us(start, end))

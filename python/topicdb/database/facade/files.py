@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from topicdb.arguments.times import TimeLike
-from topicdb.database.partial import reading
+from topicdb.database.view import View, reading
 from topicdb.engine import Engine
 from topicdb.engines.features import require
 from topicdb.parquet import files
@@ -67,7 +67,7 @@ class ParquetFiles:
             2
         """
         return files.export(
-            reading(self._core, filter, partial=partial),
+            reading(self._core, filter, View(partial)),
             path,
             filter,
             times=(start, end),

@@ -11,7 +11,7 @@ from topicdb.arguments.filters import Filters, filter_list
 from topicdb.arguments.forms import form_of
 from topicdb.arguments.times import TIMESTAMP_MAX, duration_us, timeout_us
 from topicdb.arguments.wrong_types import iterators_of
-from topicdb.database.partial import opened
+from topicdb.database.view import opened, view_of
 from topicdb.engine import Engine, SubscriptionCursor
 from topicdb.follow import session_state
 from topicdb.follow.consumer import Consumer
@@ -38,7 +38,7 @@ from topicdb.follow.subscription import (
 )
 
 if TYPE_CHECKING:
-    from topicdb.types import Durability
+    from topicdb.types import AtLeastLike, Durability
 
 
 class Following:
@@ -61,6 +61,7 @@ class Following:
         raw: bool = False,
         on_loss: OnLoss = "report",
         partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> Subscription:
         """Returns a subscription: messages from ``start`` on, then those that are committed.
 
@@ -92,6 +93,7 @@ class Following:
             partial: leaves out the shards that are missing when it begins
                 (``Subscription.missing_shards``). By default a missing shard that may have such
                 messages raises MissingShardError.
+            at_least: as in ``scan``.
 
         Returns:
             The subscription. Iterate it for messages, or call ``next``.
@@ -122,6 +124,7 @@ class Following:
             start = "earliest" if iterators else "latest"
         places, start_us = start_of(start)
         report = Reporter("a subscription", on_loss)
+        view = view_of(self._core, partial=partial, at_least=at_least)
 
         def begin(engine: Engine) -> SubscriptionCursor:
             check_log(engine, filters, places, start_us, iterators)
@@ -129,7 +132,7 @@ class Following:
                 filters, places, start_us, window, window_bytes, (0, 1), {}, iterators
             )
 
-        core = opened(self._core, begin, partial=partial)
+        core = opened(self._core, begin, view)
         subscription = Subscription(
             core, self._core, filters, start_us, timeout_us(timeout), form, report
         )

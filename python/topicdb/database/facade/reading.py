@@ -23,11 +23,11 @@ from topicdb.arguments.wrong_types import iterators_of
 from topicdb.cursor.columns import read_columns, reads_columns
 from topicdb.cursor.scan import SLICE_BYTES_MAX, Scan
 from topicdb.cursor.tail import Tail
-from topicdb.database.partial import opened, reading
+from topicdb.database.view import View, opened, reading, view_of
 from topicdb.engine import Engine, ScanCursor
 from topicdb.engines.features import lacks_of
 from topicdb.frames.shown import call_text
-from topicdb.types import Slice
+from topicdb.types import AtLeastLike, Slice
 
 
 class Reading:
@@ -56,6 +56,7 @@ class Reading:
         properties: bool = False,
         raw: bool = False,
         partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> Scan:
         """Returns a scan of the messages that match ``filter``, ``start`` <= timestamp < ``end``.
 
@@ -86,6 +87,10 @@ class Reading:
                 and a warning in the log tell you. By default, reading the scan raises
                 MissingShardError if any shard is missing, whatever ``filter`` is: a transaction may
                 have written any topic to any shard. A scan of ``streams`` needs only their shards.
+            at_least: what the scan must see, in a database that has replicas: a ``Receipt``, or
+                {shard: serial}; ``"acknowledged"``: everything that was acknowledged at any site
+                before. The read waits for that for at most ten seconds; an ``AtLeast`` says another
+                limit. By default it sees what is here. See docs/concepts/clusters.md.
 
         Returns:
             The scan. Iterate it for messages, or convert it with ``to_arrow`` or ``to_list``.
@@ -93,6 +98,10 @@ class Reading:
         Raises:
             TopicError: a bad filter.
             ValueError: another bad argument.
+            StaleError: the database did not come to ``at_least`` in time. Reading the scan raises
+                it.
+            NoQuorumError: ``at_least="acknowledged"``, and too few sites are up to tell. Reading
+                the scan raises it.
 
         Example:
             >>> for message in db.scan("site/+/pump/#", start="-24h"):
@@ -104,13 +113,14 @@ class Reading:
             raise ValueError(f"order: expected 'stream', 'time' or 'none', got {order!r}")
         wanted = any_of(filter)
         bounds = time_range_us(start, end)
+        view = view_of(self._core, partial=partial, at_least=at_least)
 
         def read(order: str, columns: Sequence[str] | None) -> ScanCursor:
             args = (wanted, *bounds, order, streams)
             return opened(
                 self._core,
                 lambda engine: read_columns(engine, "scan", args, columns),
-                partial=partial,
+                view,
             )
 
         form = form_of(properties=properties, raw=raw)
@@ -127,35 +137,35 @@ class Reading:
             columns=chosen,
             properties=properties,
             raw=raw,
-            partial=partial,
+            **view.options,
         )
-        missing = self._missing(filter, partial=partial)
+        missing = self._missing(filter, view)
         if streams is not None:
             return Scan(in_order, form, keys_only, missing, asked, columns=chosen)
-        about = functools.partial(self._about, filter, *bounds, partial=partial)
+        about = functools.partial(self._about, filter_list(filter), bounds, view)
         if "summaries" in lacks_of(self._core):
             return Scan(in_order, form, keys_only, missing, asked, about, columns=chosen)
-        counted = functools.partial(self._count, wanted, bounds, partial=partial)
+        counted = functools.partial(self._count, wanted, bounds, view)
         return Scan(in_order, form, keys_only, missing, asked, about, counted, columns=chosen)
 
     def _count(
-        self,
-        wanted: str | list[str] | None,
-        bounds: tuple[int | None, int | None],
-        *,
-        partial: bool,
+        self, wanted: str | list[str] | None, bounds: tuple[int | None, int | None], view: View
     ) -> int:
-        engine = reading(self._core, wanted, partial=partial)
+        engine = reading(self._core, wanted, view)
         return sum(group.messages for group in engine.summarize(wanted, *bounds, 0, None, 0))
 
-    def _about(self, filter: Filters, start: int | None, end: int | None, *, partial: bool) -> int:
+    def _about(
+        self, wanted: list[str] | None, bounds: tuple[int | None, int | None], view: View
+    ) -> int:
         """Returns about how many messages a scan gives; more than that for a narrow filter."""
-        slices = self.slices(filter, start=start, end=end, partial=partial)
+        engine = reading(self._core, wanted, view)
+        slices = engine.slices(wanted, *bounds, {}, {}, SLICE_BYTES_MAX)
         return sum(part.messages for part in slices)
 
-    def _missing(self, filter: Filters, *, partial: bool) -> Callable[[], dict[int, str]]:
+    def _missing(self, filter: Filters, view: View) -> Callable[[], dict[int, str]]:
         """Returns what tells a scan which shards it leaves out."""
-        return functools.partial(self._core.missing_shards, any_of(filter)) if partial else dict
+        missing = functools.partial(self._core.missing_shards, any_of(filter))
+        return missing if view.partial else dict
 
     def last(
         self,
@@ -165,6 +175,7 @@ class Reading:
         properties: bool = False,
         raw: bool = False,
         partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> Scan:
         """Returns the newest message of each topic that matches, in the bytewise order of topics.
 
@@ -179,6 +190,7 @@ class Reading:
             properties: as in ``scan``.
             raw: as in ``scan``.
             partial: as in ``scan``.
+            at_least: as in ``scan``.
 
         Returns:
             A scan with one message for each topic.
@@ -188,7 +200,8 @@ class Reading:
             [('site/north/pump/1', b'on')]
         """
         form = form_of(properties=properties, raw=raw)
-        return self._last("last", filter, start, None, form, partial=partial)
+        view = view_of(self._core, partial=partial, at_least=at_least)
+        return self._last("last", filter, start, None, form, view)
 
     def state_at(
         self,
@@ -199,6 +212,7 @@ class Reading:
         properties: bool = False,
         raw: bool = False,
         partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> Scan:
         """Returns what ``last`` would have given at ``time``: later messages do not count.
 
@@ -212,6 +226,7 @@ class Reading:
             properties: as in ``scan``.
             raw: as in ``scan``.
             partial: as in ``scan``.
+            at_least: as in ``scan``.
 
         Returns:
             A scan with one message for each topic.
@@ -221,7 +236,8 @@ class Reading:
             []
         """
         form = form_of(properties=properties, raw=raw)
-        return self._last("state_at", filter, start, time, form, partial=partial)
+        view = view_of(self._core, partial=partial, at_least=at_least)
+        return self._last("state_at", filter, start, time, form, view)
 
     def _last(
         self,
@@ -230,8 +246,7 @@ class Reading:
         start: TimeLike | None,
         time: TimeLike | None,
         form: Form,
-        *,
-        partial: bool,
+        view: View,
     ) -> Scan:
         wanted = any_of(filter)
         now = now_us()
@@ -240,18 +255,16 @@ class Reading:
         end_us = None if at_us is None or at_us == TIMESTAMP_MAX else at_us + 1
 
         def read() -> ScanCursor:
-            return opened(
-                self._core, lambda engine: engine.last(wanted, start_us, end_us), partial=partial
-            )
+            return opened(self._core, lambda engine: engine.last(wanted, start_us, end_us), view)
 
         asked = call_text(
             name,
             filter,
             bounds={"time": at_us, "start": start_us},
             form=_other(form),
-            partial=partial,
+            **view.options,
         )
-        return Scan(read, form, missing=self._missing(filter, partial=partial), asked=asked)
+        return Scan(read, form, missing=self._missing(filter, view), asked=asked)
 
     def slices(
         self,
@@ -263,6 +276,7 @@ class Reading:
         until: Mapping[int, int] | None = None,
         bytes_max: int = SLICE_BYTES_MAX,
         partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> list[Slice]:
         """Returns slices of about ``bytes_max`` bytes that hold each matching message once.
 
@@ -278,6 +292,7 @@ class Reading:
             until: {shard: serial}: only commits up to these.
             bytes_max: about how many bytes a slice has (default 128 MiB).
             partial: as in ``scan``.
+            at_least: as in ``scan``.
 
         Returns:
             The slices, which can be pickled.
@@ -287,7 +302,8 @@ class Reading:
             ['columnar']
         """
         wanted = filter_list(filter)
-        return reading(self._core, wanted, partial=partial).slices(
+        view = view_of(self._core, partial=partial, at_least=at_least)
+        return reading(self._core, wanted, view).slices(
             wanted,
             *time_range_us(start, end),
             dict(after or {}),
@@ -303,6 +319,7 @@ class Reading:
         columns: Sequence[str] | None = None,
         properties: bool = False,
         raw: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> Scan:
         """Returns the messages of ``slices`` that match, each once, in no order.
 
@@ -314,14 +331,16 @@ class Reading:
             columns: as in ``scan``.
             properties: as in ``scan``.
             raw: as in ``scan``.
+            at_least: as in ``scan``.
 
         Returns:
             A scan.
 
         Raises:
             NotFoundError: a slab was dropped, which the text names. Reading the scan raises it.
-            ValueError: this handle was opened before the slices were made: see ``refresh``. Reading
-                the scan raises it.
+            ValueError: this handle was opened before the slices were made: see ``refresh``. Or a
+                site that made them has commits that this one has not: see ``at_least``. Reading the
+                scan raises it.
 
         Example:
             >>> db.scan_slices(db.slices("site/#"), "site/#").count()
@@ -329,9 +348,20 @@ class Reading:
         """
         form = form_of(properties=properties, raw=raw)
         chosen = checked_columns(columns, form)
-        asked = call_text("scan_slices", filter, slices=slices, columns=chosen, form=_other(form))
+        view = view_of(self._core, partial=False, at_least=at_least)
+        asked = call_text(
+            "scan_slices",
+            filter,
+            slices=slices,
+            columns=chosen,
+            form=_other(form),
+            **view.options,
+        )
         args = (filter_list(filter), slices)
-        read = functools.partial(read_columns, self._core, "scan_slices", args)
+
+        def read(columns: Sequence[str] | None) -> ScanCursor:
+            return read_columns(view.of(self._core), "scan_slices", args, columns)
+
         return Scan(
             functools.partial(read, chosen),
             form,
@@ -352,6 +382,7 @@ class Reading:
         properties: bool = False,
         raw: bool = False,
         partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> Tail:
         """Returns messages in commit order: those that are stored, and those that follow.
 
@@ -369,6 +400,7 @@ class Reading:
             partial: leaves out the shards that are missing when the tail begins
                 (``Tail.missing_shards``). By default a missing shard that may have such messages
                 raises MissingShardError.
+            at_least: as in ``scan``.
 
         Returns:
             The tail. Iterate it for messages.
@@ -394,9 +426,8 @@ class Reading:
         wanted = filter_list(filter)
         serials = dict(after or {}), dict(until or {})
         iterators = iterators_of(given)
-        core = opened(
-            self._core, lambda engine: engine.tail(wanted, *serials, iterators), partial=partial
-        )
+        view = view_of(self._core, partial=partial, at_least=at_least)
+        core = opened(self._core, lambda engine: engine.tail(wanted, *serials, iterators), view)
         return Tail(core, timeout_us(timeout), form)
 
 

@@ -16,11 +16,11 @@ from topicdb.arguments.times import (
 from topicdb.arguments.wrong_types import wrong_type
 from topicdb.cursor.scan import BATCH_BYTES_MAX, check_batch_limits
 from topicdb.cursor.stream_watch import StreamWatch
-from topicdb.database.partial import reading
+from topicdb.database.view import reading, view_of
 from topicdb.engine import Engine
 from topicdb.follow.losses import LossError, OnLoss, Reporter
 from topicdb.frames.shown import Listing, Structures
-from topicdb.types import Page, ScanPage
+from topicdb.types import AtLeastLike, Page, ScanPage
 
 
 class Stepping:
@@ -36,6 +36,7 @@ class Stepping:
         end: TimeLike | None = None,
         generation_min: int | None = None,
         partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> list[Stream]:
         """Returns the streams that may hold messages that match.
 
@@ -51,6 +52,7 @@ class Stepping:
                 streams of a generation to their end looks only at what came later, however many
                 generations there are.
             partial: as in ``scan``.
+            at_least: as in ``scan``.
 
         Returns:
             The streams.
@@ -63,7 +65,8 @@ class Stepping:
             ['metrics/h1/cpu']
         """
         wanted = any_of(filter)
-        engine = reading(self._core, wanted, partial=partial)
+        view = view_of(self._core, partial=partial, at_least=at_least)
+        engine = reading(self._core, wanted, view)
         return Listing(engine.streams(wanted, *time_range_us(start, end), generation_min))
 
     def iterator(
@@ -103,6 +106,7 @@ class Stepping:
         start: TimeLike | None = None,
         end: TimeLike | None = None,
         partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> ScanIterator:
         """Returns an iterator at the start of a scan that ``next`` reads step by step.
 
@@ -118,6 +122,7 @@ class Stepping:
             end: as in ``scan``.
             partial: as in ``scan``, for the shards that are missing now. The scan does not come
                 back to them.
+            at_least: as in ``scan``.
 
         Returns:
             The iterator. Its ``serials`` have the last commit of each shard that is part of the
@@ -132,7 +137,8 @@ class Stepping:
             2
         """
         wanted = any_of(filter)
-        engine = reading(self._core, wanted, partial=partial)
+        view = view_of(self._core, partial=partial, at_least=at_least)
+        engine = reading(self._core, wanted, view)
         return engine.scan_iterator(wanted, *time_range_us(start, end))
 
     @overload
@@ -215,6 +221,7 @@ class Stepping:
         existing: bool = False,
         timeout: float | timedelta | None = None,
         partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> StreamWatch:
         """Returns new streams that may hold topics of ``filter``, as they come to be.
 
@@ -224,6 +231,7 @@ class Stepping:
             timeout: iteration ends when no stream comes for this many seconds; 0: at the end of
                 those that are there; None: it waits for ever.
             partial: as in ``scan``. Streams of a shard that comes back are new ones.
+            at_least: as in ``scan``.
 
         Returns:
             The watch. Iterate it for streams.
@@ -234,17 +242,23 @@ class Stepping:
             ['metrics/h1/cpu']
         """
         one_filter(filter)
-        engine = reading(self._core, filter, partial=partial)
+        view = view_of(self._core, partial=partial, at_least=at_least)
+        engine = reading(self._core, filter, view)
         return StreamWatch(engine.watch_streams(filter, existing), timeout_us(timeout))
 
     def structures(
-        self, filter: Filters = "#", *, partial: bool = False
+        self,
+        filter: Filters = "#",
+        *,
+        partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> dict[str, list[Stream]]:
         """Returns the learned topic structures that ``filter`` may find, each with its streams.
 
         Arguments:
             filter: as in ``scan``.
             partial: as in ``scan``.
+            at_least: as in ``scan``.
 
         Returns:
             The streams by structure.
@@ -254,6 +268,6 @@ class Stepping:
             ['site/north/pump/1', 'site/north/pump/2']
         """
         found: dict[str, list[Stream]] = {}
-        for stream in self.streams(filter, partial=partial):
+        for stream in self.streams(filter, partial=partial, at_least=at_least):
             found.setdefault(stream.structure, []).append(stream)
         return Structures(sorted(found.items()))

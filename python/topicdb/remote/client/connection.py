@@ -6,8 +6,9 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from topicdb.errors import AccessError
 from topicdb.remote.addresses import why_not
 from topicdb.remote.client.lease import Lease
 from topicdb.remote.errors import unpacked
-from topicdb.remote.wire import PARTIAL, PROTOCOL, decode, encode
+from topicdb.remote.wire import PROTOCOL, bare_name, decode, encode
 from topicdb.rights import served_methods
 
 CONNECT_TIMEOUT_S = 20.0
@@ -40,7 +41,8 @@ class Connection:
     one begins after the connection broke.
 
     If there are several servers, which are the sites of one cluster, it is a connection to the
-    first of them that answers. When that one is gone, the next call goes to another one.
+    first of them that answers. When that one is gone, the next call goes to another one. Reads that
+    must see what that one has not yet go to ``others``, which this connection owns.
     """
 
     def __init__(self, urls: Sequence[str], token: str | None, options: dict[str, Any]) -> None:
@@ -59,6 +61,8 @@ class Connection:
         self._base = self.options_for(self.id)
         self._moving = threading.Lock()  # held while it connects to another server
         self._is_broken = False
+        self._others: dict[str, Connection] = {}
+        self._others_lock = threading.Lock()
         self.url = self._urls[0]
         self.hello: dict[str, Any] = {}
         self._client = self._reach(self._urls)
@@ -118,6 +122,24 @@ class Connection:
         """Returns whether there are several servers, of which another one may answer."""
         return len(self._urls) > 1
 
+    def others(self) -> list[Callable[[], Connection]]:
+        """Returns what connects to each of the other servers, and stays connected."""
+        place = self._urls.index(self.url)
+        urls = [*self._urls[place + 1 :], *self._urls[:place]]
+        return [partial(self._other, url) for url in urls]
+
+    def _other(self, url: str) -> Connection:
+        with self._others_lock:
+            self.check_open()
+            if url not in self._others:
+                self._others[url] = Connection([url], self._token, self._client_options)
+            return self._others[url]
+
+    def _taken_others(self) -> list[Connection]:
+        with self._others_lock:
+            others, self._others = list(self._others.values()), {}
+        return others
+
     def _sound(self) -> flight.FlightClient:
         """Returns the client of a server that was not seen to be gone."""
         if not self._is_broken:
@@ -162,7 +184,7 @@ class Connection:
                     (result,) = self._sound().do_action(action, options or self._base)
                     return decode(result.body.to_pybytes(), trusted=True)
             except UnavailableError:
-                if not self._is_broken or method.removeprefix(PARTIAL) not in _REPEATED:
+                if not self._is_broken or bare_name(method) not in _REPEATED:
                     raise
         raise UnavailableError(f"none of {', '.join(self._urls)} answers")
 
@@ -270,6 +292,8 @@ class Connection:
         self._closed = True
         if self.is_forked:
             return
+        for other in self._taken_others():
+            other.abandon()
         if self._lease is not None:
             self._lease.end()
         self._let_go()
@@ -283,6 +307,8 @@ class Connection:
             if self._closed:
                 return
             self._closed = True
+        for other in self._taken_others():
+            other.close()
         with self._lease_lock:
             if self._lease is not None:
                 self._lease.end()

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from topicdb._core import Iterator, ScanIterator, Slab, Stream
+from topicdb.arguments.at_least import Needs
 from topicdb.engine import Engine, Filters, RowPlace, Serials
 from topicdb.engines.features import Feature
 from topicdb.follow.losses import Loss
@@ -14,9 +15,10 @@ from topicdb.jobs import Applied
 from topicdb.remote.client import appending
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.reading import RemoteScan, RemoteTail, RemoteTransaction, RemoteWatch
+from topicdb.remote.client.seeing import Asked, begin_where_seen
 from topicdb.remote.client.subscribing import RemoteSubscription
 from topicdb.remote.records import record_of, result_of
-from topicdb.remote.wire import PARTIAL, PARTIAL_CALLS
+from topicdb.remote.wire import AT_LEAST, AT_LEAST_CALLS, PARTIAL, PARTIAL_CALLS
 from topicdb.results import (
     CommitSpan,
     Dropped,
@@ -44,10 +46,13 @@ class RemoteEngine:
     clock_ahead_us = 0
     """Always 0: the server tells its own log."""
 
-    def __init__(self, connection: Connection, *, is_partial: bool = False) -> None:
-        """``is_partial``: reads leave out missing shards."""
+    def __init__(
+        self, connection: Connection, *, is_partial: bool = False, needs: Needs | None = None
+    ) -> None:
+        """``is_partial``: reads leave out missing shards. ``needs``: what they must see."""
         self.connection = connection
         self._is_partial = is_partial
+        self._needs = needs
         self._schema: dict[str, Any] = connection.hello["schema"]
 
     @property
@@ -74,7 +79,12 @@ class RemoteEngine:
         return self._call(Engine.missing_shards, filters)
 
     def partial(self) -> RemoteEngine:
-        return RemoteEngine(self.connection, is_partial=True)
+        return RemoteEngine(self.connection, is_partial=True, needs=self._needs)
+
+    def seeing(self, serials: Serials | None, timeout_us: int) -> RemoteEngine:
+        """Returns an engine whose reads the server lets wait, or another one of several."""
+        needs = Needs(serials, timeout_us)
+        return RemoteEngine(self.connection, is_partial=self._is_partial, needs=needs)
 
     def append_rows(
         self,
@@ -167,7 +177,7 @@ class RemoteEngine:
         chosen = () if columns is None else (list(columns),)
         self.connection.check_open()
         args = (_list(filters), list(slices), *chosen)
-        return RemoteScan(self.connection, "scan_slices", args, columns=columns)
+        return RemoteScan(self.connection, "scan_slices", args, columns=columns, needs=self._needs)
 
     def summarize(
         self,
@@ -191,9 +201,13 @@ class RemoteEngine:
         given: Sequence[Iterator] = (),
     ) -> RemoteTail:
         missing = self._left_out(filters)
-        lease = self.connection.lease()
-        number, serials = lease.call(self._named("tail"), _list(filters), after, until, list(given))
-        tail = RemoteTail(lease, number, serials, missing)
+
+        def begin(connection: Connection, call: str, *asked: Asked) -> RemoteTail:
+            lease, wanted = connection.lease(), _list(filters)
+            number, serials = lease.call(call, *asked, wanted, after, until, list(given))
+            return RemoteTail(lease, number, serials, missing)
+
+        tail = self._begin("tail", begin)
         if until:
             shards = tail.shards()
             if all(shard in until for shard in shards):
@@ -201,8 +215,11 @@ class RemoteEngine:
         return tail
 
     def watch_streams(self, filter: str, existing: bool) -> RemoteWatch:
-        lease = self.connection.lease()
-        return RemoteWatch(lease, lease.call(self._named("watch"), filter, existing))
+        def begin(connection: Connection, call: str, *asked: Asked) -> RemoteWatch:
+            lease = connection.lease()
+            return RemoteWatch(lease, lease.call(call, *asked, filter, existing))
+
+        return self._begin("watch", begin)
 
     def subscribe(
         self,
@@ -216,10 +233,14 @@ class RemoteEngine:
         given: Sequence[Iterator] = (),
     ) -> RemoteSubscription:
         missing = self._left_out(filters)
-        lease = self.connection.lease()
         options = start_us, window, window_bytes, part, dict(counted), list(given)
-        number = lease.call(self._named("subscribe"), _list(filters), _plain(places), *options)
-        return RemoteSubscription(lease, number, missing)
+
+        def begin(connection: Connection, call: str, *asked: Asked) -> RemoteSubscription:
+            lease, wanted = connection.lease(), _list(filters)
+            number = lease.call(call, *asked, wanted, _plain(places), *options)
+            return RemoteSubscription(lease, number, missing)
+
+        return self._begin("subscribe", begin)
 
     def check_log(
         self,
@@ -329,9 +350,27 @@ class RemoteEngine:
         **none: Arguments.kwargs,
     ) -> Result:
         """Returns the server's result of this method; all parameters of it are positional."""
-        plain = self.connection.call(self._named(method.__name__), *args)
+
+        def ask(connection: Connection, call: str, *asked: Asked) -> Any:
+            return connection.call(call, *asked, *args)
+
         given: Callable[..., Result] = method
-        return result_of(given, plain)
+        return result_of(given, self._begin(method.__name__, ask))
+
+    def _begin(self, method: str, begin: Callable[..., Result]) -> Result:
+        """Returns what ``begin(connection, call)`` returns: it makes that call to the server.
+
+        If the call is of a read that must see something, ``begin`` gets what to ask for, too, as
+        the first argument of the call. Then it may be called for several servers.
+        """
+        call = self._named(method)
+        if self._needs is None or method not in AT_LEAST_CALLS:
+            return begin(self.connection, call)
+        return begin_where_seen(
+            self.connection,
+            self._needs,
+            lambda connection, asked: begin(connection, AT_LEAST + call, asked),
+        )
 
     def _named(self, call: str) -> str:
         return PARTIAL + call if self._is_partial and call in PARTIAL_CALLS else call
@@ -340,7 +379,8 @@ class RemoteEngine:
         self, method: str, *args: Any, missing: Mapping[int, str] = MappingProxyType({})
     ) -> RemoteScan:
         self.connection.check_open()
-        return RemoteScan(self.connection, self._named(method), args, missing)
+        name = self._named(method)
+        return RemoteScan(self.connection, name, args, missing, needs=self._needs)
 
     def _left_out(self, filters: Filters) -> dict[int, str]:
         """Returns the missing shards that a read which begins now leaves out.

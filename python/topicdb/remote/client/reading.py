@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from topicdb import _core
+from topicdb.arguments.at_least import Needs
 from topicdb.arguments.forms import Form
 from topicdb.arguments.times import TIMESTAMP_MAX
 from topicdb.cursor.scan import missing_metadata
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.lease import Lease, RemoteHandle, wait_slices
+from topicdb.remote.client.seeing import Asked, begin_where_seen
 from topicdb.remote.records import record_of
-from topicdb.remote.wire import batch_of, in_form
+from topicdb.remote.wire import AT_LEAST, batch_of, in_form
 from topicdb.types import CommitKnown, Receipt
 
 WAIT_SLICE_US = 500_000
@@ -36,8 +38,13 @@ class RemoteScan:
         args: tuple[Any, ...],
         missing: Mapping[int, str] = MappingProxyType({}),
         columns: Sequence[str] | None = None,
+        needs: Needs | None = None,
     ) -> None:
-        """``missing``: the shards that it leaves out. ``columns``: what is sent; None: all."""
+        """``missing``: the shards that it leaves out. ``columns``: what is sent; None: all.
+
+        ``needs``: what it must see; the source is a connection then.
+        """
+        self._needs = needs
         self._columns = columns
         self._source = source
         self._call = (method, *args)
@@ -63,7 +70,24 @@ class RemoteScan:
         if self._closed:
             return None
         if self._reader is None:
-            self._reader = self._source.read(*self._call, rows_max, bytes_max, with_serials)
+            return self._first(rows_max, bytes_max, with_serials)
+        return self._chunk()
+
+    def _first(self, *limits: Any) -> pa.RecordBatch | None:
+        if self._needs is None:
+            self._reader = self._source.read(*self._call, *limits)
+            return self._chunk()
+        method, *args = self._call
+
+        def begin(connection: Connection, asked: Asked) -> pa.RecordBatch | None:
+            self._source = connection
+            self._reader = connection.read(AT_LEAST + method, asked, *args, *limits)
+            return self._chunk()
+
+        assert isinstance(self._source, Connection)
+        return begin_where_seen(self._source, self._needs, begin)
+
+    def _chunk(self) -> pa.RecordBatch | None:
         source = self._source
         connection = source.connection if isinstance(source, Lease) else source
         with connection.calling(), connection.told():

@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from topicdb.cursor.columns import read_columns
+from topicdb.cursor.columns import read_columns, reads_columns
 from topicdb.cursor.scan import check_batch_limits
 from topicdb.engine import Engine, ScanCursor
 from topicdb.remote.server.handles import Caller, Limits
 from topicdb.remote.server.memory import Charge
 from topicdb.remote.server.objects import Subscription, Tail, Watch
-from topicdb.remote.wire import PARTIAL, PARTIAL_CALLS, arrow_of
+from topicdb.remote.wire import PARTIAL, PARTIAL_CALLS, arrow_of, without_needs
 from topicdb.rights import served_methods
 
 _SCAN_BYTES = 2 << 20  # about what an open scan takes beside its batch
@@ -29,6 +29,33 @@ PARCEL_SCHEMA = pa.schema(
 )
 """Each batch has one parcel, and the number of messages in it."""
 _KEYS = ["topic", "timestamp"]
+WAIT_US_MAX = 500_000
+"""A call waits at most this long, so that it does not hold up a shutdown or a client's Ctrl-C."""
+ACKNOWLEDGED_WAIT_US_MAX = 10_000_000
+"""A call that asks what was acknowledged waits at most this long, as one that writes may."""
+
+
+def seen(core: Engine, method: str, args: list[Any]) -> tuple[Engine, str, list[Any]]:
+    """Returns the engine of a call, its name and its arguments, once its read sees what it must.
+
+    Waits for that as long as the call allows, at most half a second for commits, and ten for what
+    was acknowledged. Raises what ``Engine.seeing`` does, and ValueError for a malformed call.
+    """
+    name = without_needs(method)
+    if name == method:
+        return core, method, args
+    serials, wait_us = _needed(method, args)
+    wait_us_max = ACKNOWLEDGED_WAIT_US_MAX if serials is None else WAIT_US_MAX
+    engine = core.partial() if name.startswith(PARTIAL) else core
+    return engine.seeing(serials, max(0, min(wait_us, wait_us_max))), name, args[1:]
+
+
+def _needed(method: str, args: list[Any]) -> tuple[Any, int]:
+    if args and isinstance(args[0], tuple) and len(args[0]) == 2:
+        serials, wait_us = args[0]
+        if isinstance(wait_us, int) and (serials is None or isinstance(serials, dict)):
+            return serials, wait_us
+    raise ValueError(f"{method}: expected first what the read must see, and how long to wait")
 
 
 class Reads:
@@ -50,7 +77,10 @@ class Reads:
 
     def scans(self) -> dict[str, Callable[..., ScanCursor]]:
         """Returns the calls that begin a scan, by name."""
-        return self._named({"scan": self._scan, "last": self._last})
+        scans: dict[str, Callable[..., ScanCursor]] = {"scan": self._scan, "last": self._last}
+        if not self._prefix:  # slices name their shards
+            scans["scan_slices"] = self._scan_slices
+        return self._named(scans)
 
     def calls(self) -> dict[str, Callable[..., Any]]:
         """Returns the calls that open something that lasts, by name."""
@@ -75,6 +105,20 @@ class Reads:
     def _last(self, caller: Caller, filter: Any, start: Any, end: Any) -> ScanCursor:
         caller.access.check_read(filter)
         return self._core.last(filter, start, end)
+
+    def _scan_slices(
+        self, caller: Caller, filters: Any, slices: Any, columns: Any = None
+    ) -> ScanCursor:
+        """Begins to read slices.
+
+        A client may have changed its slices. They only choose among the messages that the filters
+        match, and those the token may read. An engine that can leaves out the other columns; if it
+        cannot, they are left out when the messages are sent.
+        """
+        caller.access.check_read(filters)
+        if columns is None or not reads_columns(self._core, "scan_slices"):
+            return self._core.scan_slices(filters, slices)
+        return read_columns(self._core, "scan_slices", (filters, slices), columns)
 
     def _tail(
         self, caller: Caller, filters: Any, after: Any, until: Any, given: Any = ()

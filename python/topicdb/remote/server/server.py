@@ -23,9 +23,9 @@ from topicdb.remote.server.handles import Limits
 from topicdb.remote.server.memory import SHARE_BYTES_MIN
 from topicdb.remote.server.meter import Meter
 from topicdb.remote.server.objects import Subscription
-from topicdb.remote.server.reading import messages_in
+from topicdb.remote.server.reading import WAIT_US_MAX, messages_in
 from topicdb.remote.server.receiving import Receiver
-from topicdb.remote.server.service import WAIT_US_MAX, Service
+from topicdb.remote.server.service import Service
 from topicdb.remote.server.tokens import Tokens
 from topicdb.remote.wire import ROW_SCHEMA, SCHEMA, decode, encode
 

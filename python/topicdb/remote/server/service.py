@@ -10,16 +10,15 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from topicdb import _core
 from topicdb.cooperating import Extent
-from topicdb.cursor.columns import read_columns, reads_columns
 from topicdb.cursor.scan import check_batch_limits
 from topicdb.database.database import Database
-from topicdb.engine import Engine, ScanCursor
+from topicdb.engine import Engine
 from topicdb.engines.features import lacks_of, require
 from topicdb.errors import AccessError
 from topicdb.follow import session_state
@@ -36,18 +35,30 @@ from topicdb.remote.server.objects import (
     Tail,
     Watch,
 )
-from topicdb.remote.server.reading import PARCEL_SCHEMA, SCAN_PARCELS, Parcels, Reads, chunks
+from topicdb.remote.server.reading import (
+    PARCEL_SCHEMA,
+    SCAN_PARCELS,
+    WAIT_US_MAX,
+    Parcels,
+    Reads,
+    chunks,
+    seen,
+)
 from topicdb.remote.server.replays import FAMILIES as REPLAYS
 from topicdb.remote.server.replays import Replays
 from topicdb.remote.server.staging import FAMILY, UPLOAD, Staging
 from topicdb.remote.server.transactions import TransactionCalls
-from topicdb.remote.wire import PARTIAL, PROTOCOL, arrow_of, columns_schema
+from topicdb.remote.wire import (
+    PARTIAL,
+    PROTOCOL,
+    arrow_of,
+    bare_name,
+    columns_schema,
+    without_needs,
+)
 from topicdb.rights import ADMIN, served_methods
 
-WAIT_US_MAX = 500_000
-"""A call waits at most this long, so that it does not hold up a shutdown or a client's Ctrl-C."""
-
-
+_Table: TypeAlias = dict[str, Callable[..., Any]]
 _SERVED = served_methods()
 
 _FEW_BYTES_MAX = 64 << 10
@@ -125,7 +136,6 @@ class Service:
         self._reads: dict[str, Callable[..., Any]] = {
             **whole.scans(),
             **part.scans(),
-            "scan_slices": self._scan_slices,
             SCAN_PARCELS: self._parcels.read,
         }
         self._calls.update(Staging(self._core).calls)
@@ -135,7 +145,8 @@ class Service:
 
     def knows(self, method: str) -> bool:
         """Returns whether there is a call with this name."""
-        return method in self._plain or method in self._calls or method in self._reads
+        name = without_needs(method)
+        return name in self._plain or name in self._calls or name in self._reads
 
     def admit(self, access: Access, method: str, size: int) -> int:
         """Returns how many bytes of JSON the arguments of a call may have, before they are read.
@@ -143,9 +154,10 @@ class Service:
         ``size`` is that of the whole call. Raises ValueError if there is no such call, AccessError
         if the token may not make it, whatever the arguments are, and QuotaError if it is too large.
         """
-        if method not in _WRITES and method not in self._plain:
-            _known(method, self._calls)
-        _check_kind(access, method.removeprefix(PARTIAL))
+        name = without_needs(method)
+        if name not in _WRITES and name not in self._plain:
+            _known(name, self._calls)
+        _check_kind(access, bare_name(method))
         many = self.limits.arguments_bytes_max
         json_max = many if _has_many(method) else min(many, _FEW_BYTES_MAX)
         values_max = self.limits.append_bytes_max if _has_values(method) else _FEW_BYTES_MAX
@@ -168,20 +180,33 @@ class Service:
 
         Raises what the database would, AccessError, and ValueError for a malformed call.
         """
-        if method in self._plain:
+        core, method, args = seen(self._core, method, args)
+        plain, calls, _ = self._tables(core, method)
+        if method in plain:
             name = method.removeprefix(PARTIAL)
             _check_right(caller.access, name, args)
             given = arguments_of(getattr(Engine, name), args)
-            return plain_result(self._plain[method](*given))
-        call = _known(method, self._calls)
+            return plain_result(plain[method](*given))
+        call = _known(method, calls)
         _check_arguments(call, method, caller, args)
         return call(caller, *args)
+
+    def _tables(self, core: Engine, method: str) -> tuple[_Table, _Table, _Table]:
+        """Returns the plain calls, the others, and the reads: all of them, or those of an engine.
+
+        ``core``: one of the database, of which the reads must see more than those of the server's.
+        """
+        if core is self._core:
+            return self._plain, self._calls, self._reads
+        reads = Reads(core, self.limits, PARTIAL if method.startswith(PARTIAL) else "")
+        return reads.served(), reads.calls(), reads.scans()
 
     def read(self, caller: Caller, method: str, args: list[Any]) -> Iterator[pa.RecordBatch]:
         """Returns the messages of a read; ``args`` ends with rows_max, bytes_max, with_serials.
 
         Parcels are read with other arguments, see ``Parcels.read``.
         """
+        core, method, args = seen(self._core, method, args)
         if method == SCAN_PARCELS:
             _check_arguments(self._parcels.read, method, caller, args)
             return self._parcels.read(caller, *args)
@@ -190,7 +215,7 @@ class Service:
         *own, rows_max, bytes_max, with_serials = args
         check_batch_limits(rows_max, bytes_max)
         bytes_max = min(bytes_max, self.limits.batch_bytes_max)
-        read = _known(method, self._reads)
+        read = _known(method, self._tables(core, method)[2])
         _check_arguments(read, method, caller, own)
         names = self.schema_of(method, args).names
         scan = read(caller, *own)
@@ -203,9 +228,10 @@ class Service:
         """
         if method == SCAN_PARCELS:
             return PARCEL_SCHEMA
-        chosen = method == "scan_slices" and len(args) > _ARGUMENTS_OF_SLICES
-        with_serials = bool(args) and args[-1] is True
-        return columns_schema(args[2] if chosen else None, with_serials=with_serials)
+        own = args if without_needs(method) == method else args[1:]
+        chosen = bare_name(method) == "scan_slices" and len(own) > _ARGUMENTS_OF_SLICES
+        with_serials = bool(own) and own[-1] is True
+        return columns_schema(own[2] if chosen else None, with_serials=with_serials)
 
     def expire_sessions(self) -> None:
         """Forgets sessions that have ended and are not open; none while a shard is missing."""
@@ -247,20 +273,6 @@ class Service:
         with suppress(NotImplementedError):
             id = self._core.scan_iterator(filters or "#", None, None).database.hex()
         return replace(self.database._extent(filters), database=id)
-
-    def _scan_slices(
-        self, caller: Caller, filters: Any, slices: Any, columns: Any = None
-    ) -> ScanCursor:
-        """Begins to read slices.
-
-        A client may have changed its slices. They only choose among the messages that the filters
-        match, and those the token may read. An engine that can leaves out the other columns; if it
-        cannot, they are left out when the messages are sent.
-        """
-        caller.access.check_read(filters)
-        if columns is None or not reads_columns(self._core, "scan_slices"):
-            return self._core.scan_slices(filters, slices)
-        return read_columns(self._core, "scan_slices", (filters, slices), columns)
 
     def _next(self, caller: Caller, iterator: _core.Iterator, rows: int, size: int) -> Any:
         if not isinstance(iterator, _core.Iterator):
@@ -426,11 +438,11 @@ def _wait(wait_us: int) -> int:
 
 def _has_many(method: str) -> bool:
     """Returns whether a call may have long lists as arguments."""
-    return method.removeprefix(PARTIAL) in _MANY or method.startswith("transaction.")
+    return bare_name(method) in _MANY or method.startswith("transaction.")
 
 
 def _has_values(method: str) -> bool:
-    return method.removeprefix(PARTIAL) in _WITH_VALUES or method.startswith("transaction.")
+    return bare_name(method) in _WITH_VALUES or method.startswith("transaction.")
 
 
 def _check_kind(access: Access, method: str) -> None:
