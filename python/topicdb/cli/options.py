@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -148,6 +148,13 @@ PartialOption = Annotated[
         "--partial", help="Leave out shards that are damaged or gone; standard error says which."
     ),
 ]
+AcknowledgedOption = Annotated[
+    bool,
+    typer.Option(
+        "--acknowledged",
+        help="At a site of a cluster, wait until it has everything that any site has acknowledged.",
+    ),
+]
 ShardsOption = Annotated[
     int | None, typer.Option(help="Give a new database this many shards. By default it has one.")
 ]
@@ -208,3 +215,8 @@ class OnDamage(str, Enum):
 
     RAISE = "raise"
     SKIP = "skip"
+
+
+def seen_of(*, acknowledged: bool) -> Literal["acknowledged"] | None:
+    """Returns what --acknowledged stands for in the calls of a database: ``at_least``."""
+    return "acknowledged" if acknowledged else None

@@ -52,6 +52,11 @@ class TestScan:
             "2023-11-14T22:13:20.000002Z  metrics/h2/cpu  0xff00 (2 bytes)",
         ]
 
+    def test_a_local_database_has_what_was_acknowledged(self, filled: Path) -> None:
+        for command in ("scan", "last", "count"):
+            plain = output_of(command, filled)
+            assert output_of(command, filled, "--acknowledged") == plain
+
     def test_json(self, filled: Path) -> None:
         lines = output_of("scan", filled, "--json", "--order", "time").splitlines()
         assert [json.loads(line) for line in lines] == [

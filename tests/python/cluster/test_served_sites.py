@@ -137,6 +137,20 @@ def test_a_client_needs_one_site_that_answers(three: Servers) -> None:
         topicdb.connect([])
 
 
+def test_commands_show_what_another_site_has_acknowledged(three: Servers, tmp_path: Path) -> None:
+    for n, name in enumerate(NAMES * 3):
+        with topicdb.connect(three.url(name)) as database:
+            database.append([("t", n, b"%d" % n)])
+        for other in NAMES:
+            place = three.url(other)
+            assert len(output_of("scan", place, "t", "--acknowledged").splitlines()) == n + 1
+            newest = json.loads(output_of("last", place, "t", "--acknowledged", "--json"))
+            assert newest["value"] == str(n)
+            counted = json.loads(output_of("count", place, "t", "--acknowledged", "--json"))
+            assert [group["messages"] for group in counted["groups"]] == [n + 1]
+    assert "by way of its site" in error_of("scan", tmp_path / "a", "--acknowledged")
+
+
 def test_the_command_shows_the_sites(three: Servers, tmp_path: Path) -> None:
     text = output_of("cluster", "status", three.url("a"))
     assert text.startswith("cluster ")

@@ -11,12 +11,14 @@ import typer
 from topicdb.cli import report
 from topicdb.cli.errors import UserError
 from topicdb.cli.options import (
+    AcknowledgedOption,
     EndOption,
     FilterArgument,
     JsonOption,
     PartialOption,
     StartOption,
     TzOption,
+    seen_of,
 )
 from topicdb.cli.output import print_json, printable
 from topicdb.cli.places import Place, at_place
@@ -52,6 +54,7 @@ def count(
     end: EndOption = None,
     tz: TzOption = None,
     partial: PartialOption = False,
+    acknowledged: AcknowledgedOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Count the messages that match FILTER, all together, by topic or by time.
@@ -71,6 +74,7 @@ def count(
             span=span,
             origin=parse_time("today", "--span", tz) if span is not None else 0,
             partial=partial,
+            at_least=seen_of(acknowledged=acknowledged),
         )
     if as_json:
         print_json({"groups": [asdict(group) for group in groups]})

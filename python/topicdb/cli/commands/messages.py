@@ -10,6 +10,7 @@ import typer
 from topicdb.cli import output
 from topicdb.cli.options import (
     TIME,
+    AcknowledgedOption,
     EndOption,
     FilterArgument,
     FormatOption,
@@ -19,6 +20,7 @@ from topicdb.cli.options import (
     RawOption,
     StartOption,
     TzOption,
+    seen_of,
 )
 from topicdb.cli.places import Place, at_place
 from topicdb.cli.times import optional_time, range_of
@@ -54,6 +56,7 @@ def scan(
     properties: PropertiesOption = False,
     raw: RawOption = False,
     partial: PartialOption = False,
+    acknowledged: AcknowledgedOption = False,
 ) -> None:
     """Show the messages whose topic matches FILTER.
 
@@ -74,6 +77,7 @@ def scan(
             properties=properties,
             raw=raw,
             partial=partial,
+            at_least=seen_of(acknowledged=acknowledged),
         )
         if to is not None:
             written = output.write_parquet(found, to, limit)
@@ -103,6 +107,7 @@ def last(
     properties: PropertiesOption = False,
     raw: RawOption = False,
     partial: PartialOption = False,
+    acknowledged: AcknowledgedOption = False,
 ) -> None:
     """Show the newest message of each topic that matches FILTER, by topic.
 
@@ -111,7 +116,12 @@ def last(
       topicdb last fleet.db 'site/#' --at 'yesterday 14:02'
     """
     format = chosen_format(format, as_json=as_json, properties=properties, raw=raw)
-    options: dict[str, Any] = {"properties": properties, "raw": raw, "partial": partial}
+    options: dict[str, Any] = {
+        "properties": properties,
+        "raw": raw,
+        "partial": partial,
+        "at_least": seen_of(acknowledged=acknowledged),
+    }
     with place.read(partial=partial) as database:
         since = optional_time(start, "--start", tz)
         when = optional_time(at, "--at", tz)
