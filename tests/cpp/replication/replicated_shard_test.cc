@@ -460,7 +460,7 @@ TEST_P(ReplicatedShardTest, ACopyOfAShardBringsItsRules) {
     EXPECT_EQ(environment->rules()->version(), 1U);
     EXPECT_EQ((*read)->rules_version(), 1U);
   }
-  const TestReplica copy(path, options_, /*seals=*/false);
+  const TestReplica copy(path, options_, /*seals=*/false, /*leader=*/nullptr);
   EXPECT_EQ(copy.environment().rules()->version(), 1U);
   EXPECT_EQ(Describe(copy.shard()), seen);
 }

@@ -42,13 +42,13 @@ struct ClusterState {
 inline constexpr std::size_t kSitesMax = 7;
 
 enum class ClusterCommandKind : std::uint8_t {
-  kFound = 1,       // makes the cluster, if it is not there yet
-  kSetClients = 2,  // says where clients find a site
+  kFound = 1,         // makes the cluster, if it is not there yet
+  kSetClients = 2,    // says where clients find a site
   kSetRetention = 3,  // replaces the retention classes, unless they have changed meanwhile
-  kAddSite = 4,     // adds a site, which gets a new id for its replicas, and is joining
-  kSetPeers = 5,    // says where other sites find a site
-  kSetState = 6,    // a site that joins has all shards now, or a site is to leave
-  kRemoveSite = 7,  // a site that leaves is in the groups of the shards no more
+  kAddSite = 4,       // adds a site, which gets a new id for its replicas, and is joining
+  kSetPeers = 5,      // says where other sites find a site
+  kSetState = 6,      // a site that joins has all shards now, or a site is to leave
+  kRemoveSite = 7,    // a site that leaves is in the groups of the shards no more
 };
 
 // A change of the state of a cluster.
