@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 from cli_runs import error_of, output_of
-from served import make_certificates
+from served import make_certificates, serving
 from sites import NAMES, Servers, Sites, servers, sites
 from support import wait_until
 
 import topicdb
 from topicdb import _core
+from topicdb.remote.server import tokens
 from topicdb.replicas import Cluster
 
 pytestmark = pytest.mark.skipif(
@@ -110,6 +111,29 @@ def test_a_site_steps_down_and_shards_are_shared_out(three: Sites) -> None:
         return None not in leaders and len(set(leaders)) == 2
 
     wait_until(balanced)
+
+
+def test_whoever_changes_the_sites_of_a_server_administers_everything(
+    three: Sites, tmp_path: Path
+) -> None:
+    file = tmp_path / "tokens.json"
+    some = tokens.add(file, {"name": "some", "read": ["#"], "write": ["#"], "admin": ["t/#"]})
+    all_of_it = tokens.add(file, {"name": "all", "admin": ["#"]})
+    with serving(three.databases["a"], tokens=file, insecure=True) as server:
+        with topicdb.connect(server.url, token=some) as database:
+            assert database.cluster is not None
+            assert states(database.cluster) == dict.fromkeys(NAMES, "member")
+            for change in (database.cluster.leave, database.cluster.forget):
+                with pytest.raises(topicdb.AccessError, match="may not"):
+                    change("c")
+            with pytest.raises(topicdb.AccessError, match="may not"):
+                database.cluster.balance()
+        with topicdb.connect(server.url, token=all_of_it) as database:
+            assert database.cluster is not None
+            with pytest.raises(topicdb.ClusterError, match="no site 'x'"):
+                database.cluster.leave("x")
+            database.cluster.step_down("a")
+    assert states(three.sites["a"].cluster) == dict.fromkeys(NAMES, "member")
 
 
 def test_sites_with_certificates_join(tmp_path: Path) -> None:

@@ -822,8 +822,9 @@ TRIES = [
         NO_ADMIN,
     ),
 ]
-# The first two concern only what the client has open. A database of one process has no cluster.
-WITHOUT_A_TRY = {"ping", "close", "cluster"}
+# The first two concern only what the client has open. A database of one process has no cluster:
+# tests/python/cluster try what concerns one.
+WITHOUT_A_TRY = {"ping", "close", "cluster", "cluster.change"}
 
 
 class Served(NamedTuple):
