@@ -12,7 +12,7 @@
 
 #include "base/thread/mutex.h"
 #include "replication/cluster/cluster_group.h"
-#include "replication/cluster/member_step.h"
+#include "replication/site/member_step.h"
 #include "replication/site/raft_site.h"
 #include "replication/site/site_shards.h"
 

@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "replication/cluster/member_step.h"
+#include "replication/site/member_step.h"
 
 namespace topicdb::replication {
 

@@ -1,4 +1,4 @@
-#include "replication/cluster/leader_balance.h"
+#include "replication/site/leader_balance.h"
 
 #include <gtest/gtest.h>
 

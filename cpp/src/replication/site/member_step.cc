@@ -1,4 +1,4 @@
-#include "replication/cluster/member_step.h"
+#include "replication/site/member_step.h"
 
 #include <algorithm>
 
