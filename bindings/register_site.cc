@@ -50,7 +50,7 @@ class OpenSite {
 };
 
 std::shared_ptr<OpenSite> Start(const std::string& path, const std::string& name,
-                                const std::map<std::string, std::string>& sites,
+                                const std::map<std::string, std::string>& sites, bool converts,
                                 const std::vector<std::string>& join, const std::string& address,
                                 const std::string& listen, const std::string& clients,
                                 const std::tuple<std::string, std::string, std::string>& tls,
@@ -62,6 +62,7 @@ std::shared_ptr<OpenSite> Start(const std::string& path, const std::string& name
   options.path = path;
   options.name = name;
   options.sites = sites;
+  options.converts = converts;
   options.join = join;
   options.address = address;
   options.listen = listen;
@@ -169,9 +170,9 @@ void RegisterSite(py::module_& module) {
   py::class_<OpenSite, std::shared_ptr<OpenSite>>(module, "Site", "A site of a cluster.",
                                                   py::release_gil_before_calling_cpp_dtor())
       .def_static("start", &Start, py::arg("path"), py::arg("name"), py::arg("sites"),
-                  py::arg("join"), py::arg("address"), py::arg("listen"), py::arg("clients"),
-                  py::arg("tls"), py::arg("election_timeout_us"), py::arg("commit_timeout_us"),
-                  py::arg("join_timeout_us"))
+                  py::arg("converts"), py::arg("join"), py::arg("address"), py::arg("listen"),
+                  py::arg("clients"), py::arg("tls"), py::arg("election_timeout_us"),
+                  py::arg("commit_timeout_us"), py::arg("join_timeout_us"))
       .def("open_database", &OpenDatabase, py::arg("options"), py::arg("timeout_us"),
            py::keep_alive<0, 1>())
       .def("await_shards", &AwaitShards, py::arg("timeout_us"))

@@ -21,6 +21,7 @@ class Site:
         path: str,
         name: str,
         sites: dict[str, str],  # name to host:port
+        converts: bool,
         join: list[str],
         address: str,
         listen: str,

@@ -38,6 +38,7 @@ class Site(Closing):
         *,
         name: str,
         sites: Mapping[str, str] | None = None,
+        convert: bool = False,
         join: str | Sequence[str] = (),
         address: str = "",
         listen: str | None = None,
@@ -61,6 +62,9 @@ class Site(Closing):
                 other sites find it. The port is 8825 unless given. The names must be the same at
                 all of them, for ever, whoever joins or leaves later; addresses may change from
                 start to start. An empty one is not known yet: ``set_address`` tells it.
+            convert: ``path`` is a local database, which becomes that of the cluster. The site is
+                the only one in ``sites``, and others join it later. From then on only a site writes
+                the database; a ``snapshot`` is a local one again. Without effect at later starts.
             join: instead of ``sites``, for a site that joins a cluster: addresses of sites that are
                 in it. Any one that answers is enough.
             address: ``host:port`` where the others find a site that joins. It may change from start
@@ -86,6 +90,7 @@ class Site(Closing):
                 may have; or this one has joined before, and has left.
             NoQuorumError: no site of the cluster answers in time, or no majority of them is up.
             LockedError: another process has the directory open.
+            NotFoundError: there is no database that could be converted.
             CorruptionError: the log of this site has lost something.
             SchemaError: a later version of TopicDB has written the directory.
             StorageError: the file system failed, or nobody can listen at that address.
@@ -113,6 +118,7 @@ class Site(Closing):
                 self._path,
                 name,
                 given,
+                convert,
                 [_address(one, "join") for one in joined],
                 address and _address(address, "address"),
                 "" if listen is None else _address(listen, "listen"),

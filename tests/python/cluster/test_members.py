@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from brokers import free_port
 from cli_runs import error_of, output_of
-from served import make_certificates, serving
-from sites import NAMES, Servers, Sites, servers, sites
+from served import Process, make_certificates, serving
+from sites import ELECTION, NAMES, Servers, Sites, servers, sites
 from support import wait_until
 
 import topicdb
@@ -134,6 +135,38 @@ def test_whoever_changes_the_sites_of_a_server_administers_everything(
                 database.cluster.leave("x")
             database.cluster.step_down("a")
     assert states(three.sites["a"].cluster) == dict.fromkeys(NAMES, "member")
+
+
+def test_a_local_database_becomes_that_of_a_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with topicdb.open(path, shards=2, retention={"short/#": "1h"}) as local:
+        local.append([(f"t/{n}", n, b"%d" % n) for n in range(50)])
+        with local.map("settings") as settings:
+            settings["limit"] = b"7"
+        before = local.scan("#").count()
+    port = free_port()
+    peers = f"127.0.0.1:{port}"
+    serve = ("--site", "a", "--sites", f"a={peers}", "--election-timeout", ELECTION)
+    with Process(path, *serve, "--convert") as server:
+        new = topicdb.Site(
+            tmp_path / "b",
+            name="b",
+            join=peers,
+            address=f"127.0.0.1:{free_port()}",
+            election_timeout=ELECTION,
+            join_timeout="250s",
+        )
+        with new, new.open(timeout="250s") as joined:
+            assert joined.scan("#").count() == before
+            with joined.map("settings") as settings:
+                assert settings["limit"] == b"7"
+            assert joined.append([("t/x", None, b"")]).durability == "quorum"
+            with topicdb.connect(server.url) as database:
+                assert database.scan("t/#", at_least="acknowledged").count() == 51
+    with pytest.raises(topicdb.ReadOnlyError, match="one of several replicas"):
+        topicdb.open(path)
+    with pytest.raises(topicdb.NotFoundError):
+        topicdb.Site(tmp_path / "none", name="n", sites={"n": "127.0.0.1:0"}, convert=True)
 
 
 def test_sites_with_certificates_join(tmp_path: Path) -> None:

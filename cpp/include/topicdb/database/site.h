@@ -17,6 +17,7 @@
 namespace topicdb {
 
 class ForkGuard;
+struct FoundDatabase;
 namespace replication {
 class ClusterGroup;
 class MemberKeeper;
@@ -34,6 +35,9 @@ struct SiteOptions {
   // The sites that found the cluster by name, with the addresses where they find each other,
   // host:port. The names must be the same at all of them, and stay so; addresses may change.
   std::map<std::string, std::string> sites;
+  // Whether `path` is a local database, which becomes that of the cluster. The site founds it
+  // alone, and others join it. Without effect at later starts.
+  bool converts = false;
   // Of a site that joins a cluster instead: addresses of sites that are in it, any one of which is
   // enough, and the address where they find this one. It may be another one at each start.
   std::vector<std::string> join;
@@ -150,6 +154,8 @@ class Site {
   Status Remove(const ClusterSite& site, std::chrono::steady_clock::time_point deadline);
   // Returns a site, or kCluster if there is none of that name.
   Result<ClusterSite> FindSite(const std::string& name) const;
+  // Returns the database with which this site founds a cluster: a new one, or one that was local.
+  Result<FoundDatabase> MakeDatabase(const SchemaRequest& schema) const;
   // Waits until the cluster is founded, and founds it if that is not done.
   Status Found(const SchemaRequest& schema, std::chrono::steady_clock::time_point deadline);
   // Tells all sites where they and clients find this one.

@@ -14,6 +14,7 @@
 #include "replication/cluster/cluster_group.h"
 #include "replication/cluster/cluster_rules.h"
 #include "replication/cluster/cluster_state.h"
+#include "replication/cluster/conversion.h"
 #include "replication/cluster/member_keeper.h"
 #include "replication/cluster/site_call.h"
 #include "replication/cluster/site_identity.h"
@@ -83,6 +84,10 @@ Status CheckOptions(const SiteOptions& options) {
     return InvalidArgument("election_timeout: at least " +
                            std::to_string(kElectionTimeoutMin.count()) + " ms are needed");
   }
+  if (options.converts && options.sites.size() != 1) {
+    return InvalidArgument(
+        "a local database becomes that of a cluster with one site, which others join then");
+  }
   if (!options.join.empty()) {
     TOPICDB_RETURN_IF_ERROR(CheckName(options.name));
     if (!options.sites.empty()) {
@@ -137,8 +142,13 @@ class SharedShards : public ShardSource {
 };
 
 Status MakePlace(const std::string& path) {
+  if (replication::IsBeingConverted(path) && !Exists(path + "/site/identity")) {
+    return InvalidArgument(path +
+                           " is being converted, which was interrupted: convert it once more");
+  }
   if (Exists(DescriptorPath(path)) && !Exists(path + "/site/identity")) {
-    return InvalidArgument(path + " is a local database: a site begins in a new directory");
+    return InvalidArgument(path +
+                           " is a local database: begin in a new directory, or convert this one");
   }
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(path));
   return MakeDirectory(path + "/site");
@@ -152,7 +162,8 @@ Site::~Site() = default;
 
 Result<std::unique_ptr<Site>> Site::Start(SiteOptions options) {
   TOPICDB_RETURN_IF_ERROR(CheckOptions(options));
-  TOPICDB_RETURN_IF_ERROR(MakePlace(options.path));
+  TOPICDB_RETURN_IF_ERROR(options.converts ? replication::ConvertDatabase(options.path)
+                                           : MakePlace(options.path));
   std::unique_ptr<Site> site(new Site(std::move(options)));
   const SiteOptions& given = site->options_;
   const std::string place = given.path + "/site";
@@ -162,6 +173,7 @@ Result<std::unique_ptr<Site>> Site::Start(SiteOptions options) {
   raft.key = given.key;
   TOPICDB_ASSIGN_OR_RETURN(SiteIdentity identity, Identify(given, raft));
   site->identity_ = std::make_unique<SiteIdentity>(std::move(identity));
+  TOPICDB_RETURN_IF_ERROR(replication::FinishConversion(given.path));
   raft.directory = place + "/log";
   raft.id = site->identity_->id;
   raft.replica = site->identity_->replica;
@@ -280,8 +292,16 @@ std::string Site::OwnAddress() const {
   return host + ":" + std::to_string(port());
 }
 
+Result<FoundDatabase> Site::MakeDatabase(const SchemaRequest& schema) const {
+  if (Exists(DescriptorPath(options_.path))) return FindDatabase(options_.path);  // was converted
+  TOPICDB_ASSIGN_OR_RETURN(Descriptor descriptor, MakeDescriptor(schema));
+  TOPICDB_ASSIGN_OR_RETURN(RetentionRules rules, RetentionRules::Make(descriptor.schema.retention));
+  return FoundDatabase{std::move(descriptor), std::move(rules)};
+}
+
 Status Site::Found(const SchemaRequest& schema, Clock::time_point deadline) {
   if (identity_->has_joined) return group_->AwaitFounded(deadline);
+  if (group_->state().is_founded()) return Status::Ok();
   ClusterCommand command;
   command.kind = ClusterCommandKind::kFound;
   ClusterState& founded = command.founded;
@@ -289,11 +309,9 @@ Status Site::Found(const SchemaRequest& schema, Clock::time_point deadline) {
   for (const auto& [name, address] : options_.sites) {
     founded.sites.push_back({name, ++founded.last_replica, address, {}, {}, {}});
   }
-  TOPICDB_ASSIGN_OR_RETURN(const Descriptor descriptor, MakeDescriptor(schema));
-  TOPICDB_ASSIGN_OR_RETURN(const RetentionRules rules,
-                           RetentionRules::Make(descriptor.schema.retention));
-  founded.descriptor = EncodeDescriptor(descriptor);
-  founded.retention = EncodeRetention(rules);
+  TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase database, MakeDatabase(schema));
+  founded.descriptor = EncodeDescriptor(database.descriptor);
+  founded.retention = EncodeRetention(database.rules);
   while (!group_->state().is_founded()) {
     const Status proposed = group_->Propose(command, LeftUntil(deadline, kFoundPatience));
     if (proposed.ok() || proposed.code() == Code::kConflict) continue;  // another one has

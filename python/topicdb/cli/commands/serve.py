@@ -18,6 +18,7 @@ from topicdb.cli import report
 from topicdb.cli.commands.site import (
     AddressOption,
     AdvertiseOption,
+    ConvertOption,
     ElectionOption,
     JoinOption,
     PeersCaOption,
@@ -150,6 +151,7 @@ def serve(
     structure: StructureOption = None,
     site: SiteOption = None,
     sites: SitesOption = None,
+    convert: ConvertOption = False,
     join: JoinOption = None,
     address: AddressOption = None,
     peers_listen: PeersListenOption = None,
@@ -180,6 +182,7 @@ def serve(
     place = SiteArguments(
         site or "",
         sites,
+        convert,
         join,
         address,
         peers_listen,
@@ -192,17 +195,13 @@ def serve(
     _check_site(place, durability, on_damage)
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # else gRPC writes about each failed handshake
     with stopped_by_signals() as stopped, ExitStack() as stack:
-        schema = creating(shards, shard_by, structure)
+        options = {"quota_bytes": quota, **creating(shards, shard_by, structure)}
         if site is None:
             database: topicdb.Database | None = topicdb.open(
-                path,
-                durability=durability.value,
-                quota_bytes=quota,
-                on_damage=on_damage.value,
-                **schema,
+                path, durability=durability.value, on_damage=on_damage.value, **options
             )
         else:
-            database = place.open(path, {"quota_bytes": quota, **schema}, stopped, stack)
+            database = place.open(path, options, stopped, stack)
         if database is None:
             return
         stack.enter_context(database)
@@ -235,9 +234,11 @@ def serve(
 def _check_site(place: SiteArguments, durability: DurabilityChoice, on_damage: OnDamage) -> None:
     """Raises UserError for options that do not go together."""
     if not place.name:
-        if place.sites or place.join or place.address or place.listen or place.authority:
+        given = (place.sites, place.convert, place.join, place.address, place.listen)
+        if any(given) or place.authority:
             raise UserError(
-                "--sites, --join, --address, --peers-listen and --peers-ca go with --site"
+                "--sites, --convert, --join, --address, --peers-listen and --peers-ca go with "
+                "--site"
             )
         return
     if bool(place.sites) == bool(place.join):

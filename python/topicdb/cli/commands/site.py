@@ -32,6 +32,14 @@ SitesOption = Annotated[
         "separated by commas, the same at each site.",
     ),
 ]
+ConvertOption = Annotated[
+    bool,
+    typer.Option(
+        "--convert",
+        help="Make the local database at PATH that of a cluster, which has this site alone until "
+        "others join.",
+    ),
+]
 JoinOption = Annotated[
     str | None,
     typer.Option(
@@ -92,6 +100,7 @@ class SiteArguments:
 
     name: str
     sites: list[str] | None
+    convert: bool
     join: str | None
     address: str | None
     listen: str | None
@@ -118,6 +127,7 @@ class SiteArguments:
                 path,
                 name=self.name,
                 sites=None if self.join else _addresses(self.sites or []),
+                convert=self.convert,
                 join=[] if self.join is None else [one.strip() for one in self.join.split(",")],
                 address=self.address or "",
                 join_timeout=_JOIN,
