@@ -174,12 +174,12 @@ def append(
             return record_of(Receipt, connection.call("append", durability, data, id))
         except UnavailableError as error:
             if time.monotonic() > give_up_at:
-                raise outcome_of(error, is_doubtful) from None
+                raise error_after(error, is_doubtful) from None
             is_doubtful = is_doubtful or not isinstance(error, _core.NoQuorumError)
         time.sleep(REPEAT_PAUSE_S)
 
 
-def outcome_of(error: BaseException, is_doubtful: bool) -> BaseException:
+def error_after(error: BaseException, is_doubtful: bool) -> BaseException:
     """Returns the error of the last attempt to append, or what it means after earlier ones.
 
     ``is_doubtful``: whether an earlier attempt was not answered. What it has stored is not known
@@ -349,12 +349,12 @@ class Appender:
             for number, is_error, outcome in told:
                 queued = some[number]
                 if is_error:
-                    fulfil(queued.future, outcome_of(unpacked(outcome), queued.is_doubtful))
+                    fulfil(queued.future, error_after(unpacked(outcome), queued.is_doubtful))
                 else:
                     fulfil(queued.future, record_of(Receipt, outcome))
         except Exception as error:
             for queued in self._put_back(some, error):
-                fulfil(queued.future, outcome_of(error, queued.is_doubtful))
+                fulfil(queued.future, error_after(error, queued.is_doubtful))
 
     def _put_back(self, sent: list[_Queued], error: Exception) -> list[_Queued]:
         """Queues appends again that may be repeated, and returns those whose outcome is unknown."""
