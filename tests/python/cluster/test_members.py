@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -211,6 +212,8 @@ def test_a_site_joins_and_another_leaves_by_command(served: Servers) -> None:
         text = output_of("cluster", "step-down", served.url("d"), "a")
         assert text == "site a leads nothing now\n"
         assert "shards were handed over" in output_of("cluster", "balance", served.url("d"))
+        told = json.loads(output_of("cluster", "balance", served.url("d"), "--json"))
+        assert list(told) == ["handed_over"]
         with topicdb.connect([served.url("a"), served.url("d")]) as rest:
             rest.append([("t/rest", None, b"")])
             assert rest.scan("t/#").count() == 12

@@ -68,7 +68,9 @@ def status(
 
 @cluster_app.command("leave")
 @at_place
-def leave(place: Place, site: _SiteArgument, yes: YesOption = False) -> None:
+def leave(
+    place: Place, site: _SiteArgument, yes: YesOption = False, as_json: JsonOption = False
+) -> None:
     """Have a site leave, so that the others go on without it.
 
     The command waits until no shard needs the site. Its server ends then, and its directory is of
@@ -78,15 +80,17 @@ def leave(place: Place, site: _SiteArgument, yes: YesOption = False) -> None:
     Example:
       topicdb cluster leave grpc+tls://plant:8815 c
     """
-    with _to_change(place) as (database, cluster):
+    with _to_change(place) as cluster:
         _confirm(cluster, site, "leaves", yes=yes)
         cluster.leave(site)
-        print(f"site {site} has left: {_names(database)} go on")
+        _show_left(cluster, site, "has left", as_json=as_json)
 
 
 @cluster_app.command("forget")
 @at_place
-def forget(place: Place, site: _SiteArgument, yes: YesOption = False) -> None:
+def forget(
+    place: Place, site: _SiteArgument, yes: YesOption = False, as_json: JsonOption = False
+) -> None:
     """Have the others go on without a site whose machine or disk is gone for good.
 
     A new site may join under its name. The command refuses a site that is up.
@@ -95,48 +99,55 @@ def forget(place: Place, site: _SiteArgument, yes: YesOption = False) -> None:
     Example:
       topicdb cluster forget grpc+tls://plant:8815 c
     """
-    with _to_change(place) as (database, cluster):
+    with _to_change(place) as cluster:
         _confirm(cluster, site, "is forgotten", yes=yes)
         cluster.forget(site)
-        print(f"site {site} is forgotten: {_names(database)} go on")
+        _show_left(cluster, site, "is forgotten", as_json=as_json)
 
 
 @cluster_app.command("step-down")
 @at_place
-def step_down(place: Place, site: _SiteArgument) -> None:
+def step_down(place: Place, site: _SiteArgument, as_json: JsonOption = False) -> None:
     """Have a site hand over all shards that it leads, such as before its machine is restarted.
 
     \b
     Example:
       topicdb cluster step-down grpc+tls://plant:8815 a
     """
-    with _to_change(place) as (_, cluster):
+    with _to_change(place) as cluster:
         cluster.step_down(site)
+    if as_json:
+        print_json({"site": site})
+    else:
         print(f"site {site} leads nothing now")
 
 
 @cluster_app.command("balance")
 @at_place
-def balance(place: Place) -> None:
+def balance(place: Place, as_json: JsonOption = False) -> None:
     """Have sites hand over shards until each of those that are up leads about as many.
 
     \b
     Example:
       topicdb cluster balance grpc+tls://plant:8815
     """
-    with _to_change(place) as (_, cluster):
-        print(f"{cluster.balance()} shards were handed over")
+    with _to_change(place) as cluster:
+        moved = cluster.balance()
+    if as_json:
+        print_json({"handed_over": moved})
+    else:
+        print(f"{moved} shards were handed over")
 
 
 @contextmanager
-def _to_change(place: Place) -> Iterator[tuple[topicdb.Database, Cluster]]:
+def _to_change(place: Place) -> Iterator[Cluster]:
     if not place.is_url:
         raise UserError(f"{place.where} is a directory: give the URL of a site that is served")
     with place.read() as database:
         cluster = database.cluster
         if cluster is None:
             raise UserError(f"{place.where} serves a database that is not replicated")
-        yield database, cluster
+        yield cluster
 
 
 def _confirm(cluster: Cluster, site: str, what: str, *, yes: bool) -> None:
@@ -146,9 +157,12 @@ def _confirm(cluster: Cluster, site: str, what: str, *, yes: bool) -> None:
     confirm(f"site {site} {what}: of {len(left)} sites {spare} may be lost then", yes=yes)
 
 
-def _names(database: topicdb.Database) -> str:
-    cluster = database.cluster
-    return "" if cluster is None else ", ".join(one.name for one in cluster.status().sites)
+def _show_left(cluster: Cluster, site: str, what: str, *, as_json: bool) -> None:
+    left = [one.name for one in cluster.status().sites if one.name != site]
+    if as_json:
+        print_json({"site": site, "sites": left})
+    else:
+        print(f"site {site} {what}: {', '.join(left)} go on")
 
 
 @dataclass(frozen=True)
