@@ -160,7 +160,7 @@ bench-commit: ## measure commits, transactions and latencies beside SQLite and R
 	@scripts/bench_commit.sh $(ARGS)
 
 .PHONY: bench-cluster
-bench-cluster: ## measure three replicas of a shard beside a local database, and how long a killed leader is missed
+bench-cluster: ## measure three replicas of a shard beside a local database, and how long a leader is missed that is killed or hands over
 	@scripts/cluster.sh bench $(ARGS)
 
 .PHONY: bench-queue
