@@ -55,8 +55,7 @@ std::string EncodeRecord(const QueueRecord& record) {
 Result<QueueRecord> DecodeRecord(std::string_view content) {
   Decoder in(content);
   QueueRecord record;
-  const std::string_view id = in.Bytes(record.id.size());
-  std::copy(id.begin(), id.end(), record.id.begin());
+  in.Array(&record.id);
   record.created_at = TimeAt<WallTime>(static_cast<std::int64_t>(in.Varint()));
   record.sequence_ceiling = in.Varint();
   const auto kind = in.Little<std::uint8_t>();

@@ -162,8 +162,7 @@ class NativeFormat : public SegmentFormat {
     identity.number = in.Little<std::uint64_t>();
     identity.first_sequence = in.Little<std::uint64_t>();
     identity.previous_end = in.Little<std::uint64_t>();
-    const std::string_view id = in.Bytes(identity.queue_id.size());
-    std::copy(id.begin(), id.end(), identity.queue_id.begin());
+    in.Array(&identity.queue_id);
     in.Bytes(4);
     if (!magic || Crc32(bytes.substr(0, kHeaderBytes - 4)) != in.Little<std::uint32_t>()) {
       return Corruption("its header is damaged");

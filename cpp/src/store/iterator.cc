@@ -1,7 +1,5 @@
 #include "topicdb/types/iterator.h"
 
-#include <algorithm>
-
 #include "base/bytes/checked_record.h"
 #include "base/bytes/coding.h"
 #include "topicdb/topic.h"
@@ -41,8 +39,7 @@ std::uint32_t ReadU32(Decoder* decoder, bool* ok) {
 }
 
 bool ReadPlace(Decoder* decoder, DatabaseId* database, SlabId* slab, StreamId* stream) {
-  const std::string_view id = decoder->Bytes(database->size());
-  std::copy(id.begin(), id.end(), database->begin());
+  decoder->Array(database);
   bool ok = true;
   slab->shard = ReadU32(decoder, &ok);
   slab->retention_class = RetentionClassId{ReadU32(decoder, &ok)};
@@ -261,8 +258,7 @@ Result<ScanIterator> ScanIterator::Decode(std::string_view bytes) {
   const Status fault = Corruption("these bytes are no saved scan");
   Decoder decoder(FieldsOf(bytes, kScanVersion));
   ScanIterator iterator;
-  const std::string_view id = decoder.Bytes(iterator.database.size());
-  std::copy(id.begin(), id.end(), iterator.database.begin());
+  decoder.Array(&iterator.database);
   const std::uint64_t filters = decoder.Varint();
   if (!decoder.ok() || filters > decoder.rest().size()) return fault;
   for (std::uint64_t i = 0; i < filters; ++i) {

@@ -3,6 +3,8 @@
 // protobuf.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -66,6 +68,13 @@ class Decoder {
   // Returns a number that AppendVarint has encoded. More than 64 bits are malformed.
   std::uint64_t Varint();
   std::string_view Bytes(std::size_t size);
+  // Reads as many bytes as the array has. If there are fewer, leaves it as it is.
+  template <typename Byte, std::size_t kSize>
+  void Array(std::array<Byte, kSize>* array) {
+    static_assert(sizeof(Byte) == 1);
+    const std::string_view bytes = Bytes(kSize);
+    std::copy(bytes.begin(), bytes.end(), array->begin());
+  }
   // Returns bytes that AppendPrefixed has encoded.
   std::string_view Prefixed();
 

@@ -31,13 +31,6 @@ void AppendState(const ClusterState& state, std::string* bytes) {
   AppendPrefixed(bytes, state.retention);
 }
 
-std::array<std::uint8_t, 16> ReadId(Decoder* decoder) {
-  std::array<std::uint8_t, 16> id{};
-  const std::string_view bytes = decoder->Bytes(id.size());
-  std::copy(bytes.begin(), bytes.end(), id.begin());
-  return id;
-}
-
 // A state that there is not is taken for damage when the bytes are finished.
 SiteState ReadSiteState(Decoder* decoder) {
   const auto state = decoder->Little<std::uint8_t>();
@@ -48,7 +41,7 @@ SiteState ReadSiteState(Decoder* decoder) {
 ClusterState ReadState(Decoder* decoder, std::uint8_t version) {
   ClusterState state;
   state.revision = decoder->Little<std::uint64_t>();
-  state.id = ReadId(decoder);
+  decoder->Array(&state.id);
   // A count that is too large ends at the first site that is not there.
   const std::uint64_t count = decoder->Varint();
   for (std::uint64_t i = 0; i < count && decoder->ok(); ++i) {
@@ -59,7 +52,7 @@ ClusterState ReadState(Decoder* decoder, std::uint8_t version) {
     site.clients = decoder->Prefixed();
     if (version > 1) {
       site.state = ReadSiteState(decoder);
-      site.id = ReadId(decoder);
+      decoder->Array(&site.id);
     }
     state.last_replica = std::max(state.last_replica, site.replica);
     state.sites.push_back(std::move(site));
@@ -276,7 +269,7 @@ Result<ClusterCommand> DecodeClusterCommand(std::string_view bytes) {
     case ClusterCommandKind::kAddSite:
       command.site = decoder.Prefixed();
       command.peers = decoder.Prefixed();
-      command.id = ReadId(&decoder);
+      decoder.Array(&command.id);
       break;
     case ClusterCommandKind::kSetPeers:
       command.site = decoder.Prefixed();

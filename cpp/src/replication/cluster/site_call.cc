@@ -1,6 +1,5 @@
 #include "replication/cluster/site_call.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/bytes/coding.h"
@@ -13,17 +12,6 @@ namespace {
 
 constexpr std::uint8_t kVersion = 1;
 
-template <std::size_t kBytes>
-void AppendBytes(std::string* out, const std::array<std::uint8_t, kBytes>& bytes) {
-  out->append(bytes.begin(), bytes.end());
-}
-
-template <std::size_t kBytes>
-void ReadBytes(Decoder* decoder, std::array<std::uint8_t, kBytes>* bytes) {
-  const std::string_view found = decoder->Bytes(kBytes);
-  std::copy(found.begin(), found.end(), bytes->begin());
-}
-
 }  // namespace
 
 std::string Encode(const SiteCall& call) {
@@ -33,11 +21,11 @@ std::string Encode(const SiteCall& call) {
   switch (call.kind) {
     case SiteCallKind::kJoin:
       AppendPrefixed(&bytes, call.name);
-      AppendBytes(&bytes, call.id);
+      bytes.append(call.id.begin(), call.id.end());
       AppendPrefixed(&bytes, call.peers);
       break;
     case SiteCallKind::kStanding:
-      AppendBytes(&bytes, call.cluster);
+      bytes.append(call.cluster.begin(), call.cluster.end());
       AppendLittle(&bytes, call.replica);
       AppendPrefixed(&bytes, call.peers);
       break;
@@ -60,11 +48,11 @@ Result<SiteCall> DecodeSiteCall(std::string_view bytes) {
   switch (call.kind) {
     case SiteCallKind::kJoin:
       call.name = decoder.Prefixed();
-      ReadBytes(&decoder, &call.id);
+      decoder.Array(&call.id);
       call.peers = decoder.Prefixed();
       break;
     case SiteCallKind::kStanding:
-      ReadBytes(&decoder, &call.cluster);
+      decoder.Array(&call.cluster);
       call.replica = decoder.Little<std::uint64_t>();
       call.peers = decoder.Prefixed();
       break;

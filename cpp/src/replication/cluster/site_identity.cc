@@ -1,6 +1,5 @@
 #include "replication/cluster/site_identity.h"
 
-#include <algorithm>
 #include <iterator>
 
 #include "base/bytes/coding.h"
@@ -51,8 +50,7 @@ Result<SiteIdentity> DecodeSiteIdentity(std::string_view bytes) {
   const std::string what = "the identity of the site";
   TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kVersion));
   SiteIdentity identity;
-  const std::string_view id = decoder.Bytes(identity.id.size());
-  std::copy(id.begin(), id.end(), identity.id.begin());
+  decoder.Array(&identity.id);
   identity.name = decoder.Prefixed();
   identity.replica = decoder.Little<std::uint64_t>();
   identity.group = decoder.Little<std::uint64_t>();

@@ -159,8 +159,7 @@ Result<SentCommit> ReadCommit(Decoder* decoder) {
   if ((flags & kHasId) != 0) {
     AppendId& id = commit.id.emplace();
     id.id = decoder->Prefixed();
-    const std::string_view digest = decoder->Bytes(id.digest.size());
-    std::copy(digest.begin(), digest.end(), id.digest.begin());
+    decoder->Array(&id.digest);
     id.messages = decoder->Little<std::uint64_t>();
   }
   if ((flags & kHasTransaction) != 0 && decoder->ok()) {
@@ -399,8 +398,7 @@ Result<LeaderAnswer> DecodeLeaderAnswer(std::string_view bytes) {
     KnownAppend& known = answer.known.emplace();
     known.serial = Serial{decoder.Little<std::uint64_t>()};
     known.messages = decoder.Little<std::uint64_t>();
-    const std::string_view digest = decoder.Bytes(known.digest.size());
-    std::copy(digest.begin(), digest.end(), known.digest.begin());
+    decoder.Array(&known.digest);
   }
   if (!decoder.Finished()) return Corruption(what + " is damaged");
   return answer;

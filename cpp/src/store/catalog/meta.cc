@@ -144,8 +144,7 @@ std::string Encode(const Identity& identity) {
 bool Decode(std::string_view bytes, Identity* identity) {
   bool known = false;
   Decoder decoder = OpenRecord(bytes, &known);
-  const std::string_view id = decoder.Bytes(identity->database.size());
-  std::copy(id.begin(), id.end(), identity->database.begin());
+  decoder.Array(&identity->database);
   identity->shard = decoder.Little<std::uint32_t>();
   return known && decoder.Finished();
 }
@@ -207,8 +206,7 @@ std::string Encode(const LeapRecord& record) {
 bool Decode(std::string_view bytes, LeapRecord* record) {
   bool known = false;
   Decoder decoder = OpenRecord(bytes, &known);
-  const std::string_view boot = decoder.Bytes(record->at.boot.size());
-  std::copy(boot.begin(), boot.end(), record->at.boot.begin());
+  decoder.Array(&record->at.boot);
   ReadTime(&decoder, &record->at.boot_time);
   ReadTime(&decoder, &record->at.wall_time);
   ReadDuration(&decoder, &record->leaps);
@@ -330,8 +328,7 @@ bool Decode(std::string_view key, std::string_view bytes, std::string* id, Known
   bool is_known = false;
   Decoder decoder = OpenRecord(bytes, &is_known);
   known->messages = decoder.Little<std::uint64_t>();
-  const std::string_view digest = decoder.Bytes(known->digest.size());
-  std::copy(digest.begin(), digest.end(), known->digest.begin());
+  decoder.Array(&known->digest);
   *id = decoder.rest();
   return is_known && decoder.ok() && CheckAppendId(*id).ok();
 }

@@ -116,8 +116,7 @@ Result<JobIntent> DecodeIntent(std::string_view bytes, const std::string& path) 
   if (!body.has_value()) return damaged;
   Decoder decoder(*body);
   JobIntent intent;
-  const std::string_view id = decoder.Bytes(intent.database.size());
-  std::copy(id.begin(), id.end(), intent.database.begin());
+  decoder.Array(&intent.database);
   intent.job = decoder.Prefixed();
   intent.sequence = decoder.Prefixed();
   intent.number = decoder.Varint();

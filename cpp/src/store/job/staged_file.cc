@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <limits>
 
 #include "base/bytes/checked_record.h"
@@ -174,8 +173,7 @@ Result<StagedFile> DecodeStagedFile(std::string_view bytes, const std::string& p
                        ", this TopicDB reads version " + std::to_string(kVersion));
   }
   StagedFile file;
-  const std::string_view id = decoder.Bytes(file.database.size());
-  std::copy(id.begin(), id.end(), file.database.begin());
+  decoder.Array(&file.database);
   const std::uint64_t parts = decoder.Varint();
   if (parts > decoder.rest().size()) return Corruption(path + " is malformed");
   file.parts.resize(parts);

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,8 +36,7 @@ Result<UploadManifest> DecodeContent(std::string_view content, const std::string
                        ": read it with the newer TopicDB that uploaded it");
   }
   UploadManifest manifest;
-  const std::string_view id = decoder.Bytes(manifest.database.size());
-  std::copy(id.begin(), id.end(), manifest.database.begin());
+  decoder.Array(&manifest.database);
   manifest.number = decoder.Varint();
   manifest.made_at = static_cast<std::int64_t>(decoder.Little<std::uint64_t>());
   const std::uint64_t count = decoder.Varint();
