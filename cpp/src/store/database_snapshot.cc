@@ -5,7 +5,7 @@
 
 #include "base/file/files.h"
 #include "store/care/database_copy.h"
-#include "store/care/detached_copy.h"
+#include "store/care/shard_attachment.h"
 #include "store/database/create.h"
 #include "store/database/database_impl.h"
 #include "topicdb/database.h"

@@ -153,49 +153,37 @@ Result<std::string> ClusterGroup::Answer(std::string_view request) {
   return EncodeOutcome(outcome, now_.index);
 }
 
-Status ClusterGroup::AwaitIndex(std::uint64_t index, Clock::time_point deadline) const {
+Status ClusterGroup::Await(const std::function<bool(const ClusterSnapshot&)>& holds,
+                           Clock::time_point deadline, const Status& late) const {
   const MutexLock lock(mutex_);
-  while (now_.index < index) {
+  while (!holds(now_)) {
     TOPICDB_RETURN_IF_ERROR(failure_);
     if (closing_) return Closed("the site is being closed");
-    if (Clock::now() >= deadline) {
-      return UnknownOutcome("this site has not come to entry " + std::to_string(index) +
-                            " of the cluster in time");
-    }
+    if (Clock::now() >= deadline) return late;
     changed_.WaitUntil(mutex_, deadline);
   }
   return Status::Ok();
+}
+
+Status ClusterGroup::AwaitIndex(std::uint64_t index, Clock::time_point deadline) const {
+  return Await([&](const ClusterSnapshot& now) { return now.index >= index; }, deadline,
+               UnknownOutcome("this site has not come to entry " + std::to_string(index) +
+                              " of the cluster in time"));
 }
 
 Status ClusterGroup::AwaitFounded(Clock::time_point deadline) const {
-  const MutexLock lock(mutex_);
   // The state that a site has at first is that of the site which let it join.
-  while (!now_.state.is_founded() || now_.index == 0) {
-    TOPICDB_RETURN_IF_ERROR(failure_);
-    if (closing_) return Closed("the site is being closed");
-    if (Clock::now() >= deadline) {
-      return NotLeader(
-          "the state of the cluster has not come in time: a majority of the sites must "
-          "be up, and find this one at its address");
-    }
-    changed_.WaitUntil(mutex_, deadline);
-  }
-  return Status::Ok();
+  return Await(
+      [](const ClusterSnapshot& now) { return now.state.is_founded() && now.index > 0; }, deadline,
+      NotLeader(
+          "the state of the cluster has not come in time: a majority of the sites must be up, "
+          "and find this one at its address"));
 }
 
 Status ClusterGroup::AwaitLeft(std::uint64_t replica, Clock::time_point deadline) const {
-  const MutexLock lock(mutex_);
-  while (!now_.state.HasLeft(replica)) {
-    TOPICDB_RETURN_IF_ERROR(failure_);
-    if (closing_) return Closed("the site is being closed");
-    if (Clock::now() >= deadline) {
-      return UnknownOutcome(
-          "the site leaves, and some shards have it still: the state of the "
-          "cluster shows when it has left");
-    }
-    changed_.WaitUntil(mutex_, deadline);
-  }
-  return Status::Ok();
+  return Await([&](const ClusterSnapshot& now) { return now.state.HasLeft(replica); }, deadline,
+               UnknownOutcome("the site leaves, and some shards have it still: the state of the "
+                              "cluster shows when it has left"));
 }
 
 void ClusterGroup::TakeCommitted(const std::vector<CommittedEntry>& entries) {

@@ -90,6 +90,11 @@ class ClusterGroup : private RaftClient {
   // Has the leader propose, and waits until this site has what the leader had then.
   Status ProposeAt(std::uint64_t leader, const std::string& command,
                    std::chrono::milliseconds patience) TOPICDB_EXCLUDES(mutex_);
+  // Waits until this is true of the state and its entry, or the site takes part no more. Returns
+  // `late` if it is not true in time.
+  Status Await(const std::function<bool(const ClusterSnapshot&)>& holds,
+               std::chrono::steady_clock::time_point deadline, const Status& late) const
+      TOPICDB_EXCLUDES(mutex_);
   // Waits until the entry is applied here, or the site takes part no more.
   Status AwaitIndex(std::uint64_t index, std::chrono::steady_clock::time_point deadline) const
       TOPICDB_EXCLUDES(mutex_);

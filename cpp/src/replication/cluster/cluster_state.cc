@@ -75,16 +75,11 @@ Status Found(const ClusterCommand& command, ClusterState* state) {
   return Status::Ok();
 }
 
-Status NoSuchSite(const ClusterCommand& command, const ClusterState& state) {
-  return ClusterFault("the cluster has no site '" + command.site + "': its sites are " +
-                      state.Names());
-}
-
 // Sets one of the texts of a site.
 Status SetText(const ClusterCommand& command, std::string ClusterSite::* text,
                const std::string& value, ClusterState* state) {
   ClusterSite* const site = Find(command.site, state);
-  if (site == nullptr) return NoSuchSite(command, *state);
+  if (site == nullptr) return state->NoSuchSite(command.site);
   if (site->*text == value) return Conflict("nothing would change");
   site->*text = value;
   return Status::Ok();
@@ -118,7 +113,7 @@ Status AddSite(const ClusterCommand& command, ClusterState* state) {
 
 Status SetSiteState(const ClusterCommand& command, ClusterState* state) {
   ClusterSite* const site = Find(command.site, state);
-  if (site == nullptr || site->replica != command.replica) return NoSuchSite(command, *state);
+  if (site == nullptr || site->replica != command.replica) return state->NoSuchSite(command.site);
   if (site->state == command.state) return Conflict("nothing would change");
   if (command.state == SiteState::kLeaving) {
     const auto stays = [&](const ClusterSite& one) {
@@ -137,7 +132,7 @@ Status SetSiteState(const ClusterCommand& command, ClusterState* state) {
 
 Status RemoveSite(const ClusterCommand& command, ClusterState* state) {
   ClusterSite* const site = Find(command.site, state);
-  if (site == nullptr || site->replica != command.replica) return NoSuchSite(command, *state);
+  if (site == nullptr || site->replica != command.replica) return state->NoSuchSite(command.site);
   if (site->state != SiteState::kLeaving) {
     return ClusterFault("site '" + command.site + "' does not leave");
   }
@@ -198,6 +193,10 @@ std::string ClusterState::Names() const {
     names += site.name;
   }
   return names;
+}
+
+Status ClusterState::NoSuchSite(const std::string& name) const {
+  return ClusterFault("the cluster has no site '" + name + "': its sites are " + Names());
 }
 
 std::uint64_t RetentionHash(const ClusterState& state) { return Hash64(state.retention); }

@@ -36,6 +36,8 @@ struct ClusterState {
   bool HasLeft(std::uint64_t replica) const;
   // Returns the names of the sites, for messages.
   std::string Names() const;
+  // Returns kCluster for a name that no site has.
+  Status NoSuchSite(const std::string& name) const;
 };
 
 // The most sites that a cluster may have, since each has a replica of every shard.

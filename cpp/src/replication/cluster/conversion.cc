@@ -1,7 +1,7 @@
 #include "replication/cluster/conversion.h"
 
 #include "base/file/files.h"
-#include "store/care/attached_shard.h"
+#include "store/care/shard_attachment.h"
 #include "store/catalog/found_database.h"
 #include "topicdb/database.h"
 

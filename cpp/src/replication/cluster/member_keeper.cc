@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "replication/cluster/site_call.h"
+#include "replication/cluster/site_service.h"
 
 namespace topicdb::replication {
 
@@ -113,9 +113,10 @@ bool MemberKeeper::KeepGroups(const ClusterState& state) {
     for (const auto& [index, replica] : found->All()) groups.push_back(options_.group + 1 + index);
   }
   for (const std::uint64_t group : groups) is_done = KeepGroup(group, owners) && is_done;
-  if (!groups.empty() && group_.leads()) NoteProgress(state, groups);
   const auto is_member = [](const ClusterSite& site) { return site.state == SiteState::kMember; };
-  return is_done && std::all_of(state.sites.begin(), state.sites.end(), is_member);
+  if (std::all_of(state.sites.begin(), state.sites.end(), is_member)) return is_done;
+  if (!groups.empty() && group_.leads()) NoteProgress(state, groups);
+  return false;
 }
 
 bool MemberKeeper::KeepGroup(std::uint64_t group, const WantedMembers& wanted) {
@@ -183,14 +184,10 @@ void MemberKeeper::CheckStanding(const ClusterState& state) {
 Status MemberKeeper::AskForStanding(const ClusterState& state) {
   const ClusterSite& other = state.sites[asked_++ % state.sites.size()];
   if (other.replica == site_.replica()) return Status::Ok();
-  SiteCall call;
-  call.kind = SiteCallKind::kStanding;
-  call.cluster = state.id;
-  call.replica = site_.replica();
-  call.peers = options_.peers;
-  TOPICDB_ASSIGN_OR_RETURN(const std::string bytes,
-                           site_.Ask(other.replica, kSiteGroup, Encode(call), kStandingPatience));
-  TOPICDB_ASSIGN_OR_RETURN(const SiteAnswer answer, DecodeSiteAnswer(bytes));
+  TOPICDB_ASSIGN_OR_RETURN(
+      const SiteAnswer answer,
+      AskSite(&site_, other.replica, StandingCall(state.id, site_.replica(), options_.peers),
+              kStandingPatience, kStandingPatience));
   LearnAddresses(answer.state);
   return answer.status;
 }

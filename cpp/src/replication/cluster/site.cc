@@ -268,11 +268,7 @@ Result<SiteIdentity> Site::Identify(const SiteOptions& options, const RaftSiteOp
 
 Status Site::ComeBack(const RaftSiteOptions& raft) {
   const ClusterState known = group_->state();
-  SiteCall call;
-  call.kind = SiteCallKind::kStanding;
-  call.cluster = known.id;
-  call.replica = identity_->replica;
-  call.peers = options_.address;
+  const SiteCall call = replication::StandingCall(known.id, identity_->replica, options_.address);
   keeper_->LearnAddresses(known);
   const auto answer = replication::AskCluster(options_.join, raft, call, milliseconds(0));
   if (answer.ok()) keeper_->LearnAddresses(answer->state);
@@ -410,7 +406,7 @@ Result<ClusterSite> Site::FindSite(const std::string& name) const {
   if (!state.is_founded()) return ClusterFault("the cluster has not been founded yet");
   const ClusterSite* const found = state.FindSite(name);
   if (found != nullptr) return *found;
-  return ClusterFault("the cluster has no site '" + name + "': its sites are " + state.Names());
+  return state.NoSuchSite(name);
 }
 
 Status Site::Leave(const std::string& name, milliseconds patience) {

@@ -38,10 +38,7 @@ void SiteService::SetShards(std::shared_ptr<SiteShards> shards) {
 
 bool SiteService::IsUp(const ClusterSite& other) {
   if (other.replica == site_.replica()) return true;
-  SiteCall call;
-  call.kind = SiteCallKind::kStanding;
-  call.cluster = group_.state().id;
-  call.replica = site_.replica();
+  const SiteCall call = StandingCall(group_.state().id, site_.replica(), {});
   // A site that says anything is up.
   const Code code =
       site_.Ask(other.replica, kSiteGroup, Encode(call), kAliveWithin).status().code();
@@ -64,10 +61,8 @@ Status SiteService::HandOver(const ClusterSite& from, std::uint32_t shard, const
 
 Status SiteService::DoAt(const ClusterSite& site, const SiteCall& call) {
   if (site.replica == site_.replica()) return Do(call).status;
-  TOPICDB_ASSIGN_OR_RETURN(
-      const std::string bytes,
-      site_.Ask(site.replica, kSiteGroup, Encode(call), kCallPatience, kConnectPatience));
-  TOPICDB_ASSIGN_OR_RETURN(const SiteAnswer answer, DecodeSiteAnswer(bytes));
+  TOPICDB_ASSIGN_OR_RETURN(const SiteAnswer answer,
+                           AskSite(&site_, site.replica, call, kCallPatience, kConnectPatience));
   return answer.status;
 }
 
@@ -148,6 +143,22 @@ Status SiteService::HandOverGroup(std::uint64_t group) {
   const std::uint64_t to = BestSuccessor(status, all, site_.replica());
   if (to == 0) return NotLeader("no other site is up that could lead");
   return site_.Transfer(group, to, kHandOverPatience);
+}
+
+SiteCall StandingCall(const ClusterId& cluster, std::uint64_t replica, const std::string& peers) {
+  SiteCall call;
+  call.kind = SiteCallKind::kStanding;
+  call.cluster = cluster;
+  call.replica = replica;
+  call.peers = peers;
+  return call;
+}
+
+Result<SiteAnswer> AskSite(RaftSite* site, std::uint64_t replica, const SiteCall& call,
+                           milliseconds patience, milliseconds connect_patience) {
+  TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, site->Ask(replica, kSiteGroup, Encode(call),
+                                                              patience, connect_patience));
+  return DecodeSiteAnswer(bytes);
 }
 
 Result<SiteAnswer> AskCluster(const std::vector<std::string>& addresses,

@@ -55,6 +55,16 @@ class SiteService : private RaftAnswerer {
   std::shared_ptr<SiteShards> shards_ TOPICDB_GUARDED_BY(mutex_);
 };
 
+// Returns the call by which a replica asks whether it is a member of this cluster, and says where
+// it is, or "".
+SiteCall StandingCall(const ClusterId& cluster, std::uint64_t replica, const std::string& peers);
+
+// Asks the site of a replica, and returns its answer, whose status is not that of the call. Returns
+// what RaftSite::Ask and DecodeSiteAnswer return.
+Result<SiteAnswer> AskSite(RaftSite* site, std::uint64_t replica, const SiteCall& call,
+                           std::chrono::milliseconds patience,
+                           std::chrono::milliseconds connect_patience);
+
 // Asks sites of a cluster, one after the other, and returns what the one says that answers. For
 // programs that are no site, or may not be found. `options` has the certificates. Asks each at
 // least once. Returns kNotLeader if no site answers, or has a majority, within `patience`; and

@@ -80,7 +80,7 @@ def leave(
     Example:
       topicdb cluster leave grpc+tls://plant:8815 c
     """
-    with _to_change(place) as cluster:
+    with _cluster_at(place) as cluster:
         _confirm(cluster, site, "leaves", yes=yes)
         cluster.leave(site)
         _show_left(cluster, site, "has left", as_json=as_json)
@@ -99,7 +99,7 @@ def forget(
     Example:
       topicdb cluster forget grpc+tls://plant:8815 c
     """
-    with _to_change(place) as cluster:
+    with _cluster_at(place) as cluster:
         _confirm(cluster, site, "is forgotten", yes=yes)
         cluster.forget(site)
         _show_left(cluster, site, "is forgotten", as_json=as_json)
@@ -114,7 +114,7 @@ def step_down(place: Place, site: _SiteArgument, as_json: JsonOption = False) ->
     Example:
       topicdb cluster step-down grpc+tls://plant:8815 a
     """
-    with _to_change(place) as cluster:
+    with _cluster_at(place) as cluster:
         cluster.step_down(site)
     if as_json:
         print_json({"site": site})
@@ -131,7 +131,7 @@ def balance(place: Place, as_json: JsonOption = False) -> None:
     Example:
       topicdb cluster balance grpc+tls://plant:8815
     """
-    with _to_change(place) as cluster:
+    with _cluster_at(place) as cluster:
         moved = cluster.balance()
     if as_json:
         print_json({"handed_over": moved})
@@ -140,7 +140,7 @@ def balance(place: Place, as_json: JsonOption = False) -> None:
 
 
 @contextmanager
-def _to_change(place: Place) -> Iterator[Cluster]:
+def _cluster_at(place: Place) -> Iterator[Cluster]:
     if not place.is_url:
         raise UserError(f"{place.where} is a directory: give the URL of a site that is served")
     with place.read() as database:

@@ -12,7 +12,7 @@
 #include "base/file/files.h"
 #include "replication/cluster/cluster_state.h"
 #include "replication/cluster/sites.h"
-#include "store/care/attached_shard.h"
+#include "store/care/shard_attachment.h"
 #include "store/catalog/found_database.h"
 #include "topicdb/database/site.h"
 

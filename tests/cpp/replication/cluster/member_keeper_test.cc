@@ -110,11 +110,7 @@ TEST_F(MemberKeeperTest, ASiteLeaves) {
   AppendAt("a", "1");
   ASSERT_TRUE(SiteOf("b").Leave("c", kLong).ok());
   AwaitGone("c", "c");
-  const auto deadline = std::chrono::steady_clock::now() + kLong;
-  while (SiteOf("c").Standing().ok()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-    std::this_thread::sleep_for(milliseconds(5));
-  }
+  Await([&] { return !SiteOf("c").Standing().ok(); });
   EXPECT_EQ(SiteOf("c").Standing().code(), Code::kCluster);
   const std::vector<MessageView> messages{{"t", 1, "by c"}};
   EXPECT_EQ(At("c").Append(messages).status().code(), Code::kCluster);
@@ -176,11 +172,7 @@ TEST_F(MemberKeeperTest, ASiteThatWasForgottenHearsOfIt) {
   here_.at("c").site.reset();
   ASSERT_TRUE(SiteOf("a").Forget("c", kLong).ok());
   Start("c");
-  const auto deadline = std::chrono::steady_clock::now() + kLong;
-  while (SiteOf("c").Standing().ok()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-    std::this_thread::sleep_for(milliseconds(5));
-  }
+  Await([&] { return !SiteOf("c").Standing().ok(); });
   const Status standing = SiteOf("c").Standing();
   EXPECT_EQ(standing.code(), Code::kCluster);
   EXPECT_NE(standing.message().find("its sites are a, b"), std::string::npos) << standing.message();
@@ -256,14 +248,13 @@ TEST_F(MemberKeeperTest, ShardsAreSharedOut) {
     return led;
   };
   const std::map<std::uint64_t, int> even{{1, 2}, {2, 2}, {3, 2}};
-  const auto deadline = std::chrono::steady_clock::now() + kLong;
-  while (count() != even) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  Await([&] {
+    if (count() == even) return true;
     const auto moved = SiteOf("b").Balance();
-    ASSERT_TRUE(moved.ok() || moved.status().code() == Code::kNotLeader)
+    EXPECT_TRUE(moved.ok() || moved.status().code() == Code::kNotLeader)
         << moved.status().message();
-    std::this_thread::sleep_for(milliseconds(5));
-  }
+    return false;
+  });
   EXPECT_EQ(SiteOf("c").Balance().value(), 0U);
 }
 

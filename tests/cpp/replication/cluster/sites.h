@@ -89,9 +89,13 @@ class SiteTest : public testing::Test {
   }
   // Waits until a site has come to a state of the cluster of which `holds` is true.
   void AwaitState(const std::string& name, const std::function<bool(const ClusterState&)>& holds) {
+    Await([&] { return holds(here_.at(name).site->state()); });
+  }
+  // Waits until something is true.
+  static void Await(const std::function<bool()>& holds) {
     const auto deadline = std::chrono::steady_clock::now() + kLong;
-    while (!holds(here_.at(name).site->state())) {
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "the state does not come";
+    while (!holds()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "it does not come";
       std::this_thread::sleep_for(milliseconds(5));
     }
   }

@@ -1,9 +1,11 @@
-// Makes the copy of a replica a shard of a local database.
+// What ties a shard to a replicated log: makes a shard of a local database a replica, and the copy
+// of a replica a shard of a local database.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
+#include "store/catalog/meta.h"
 #include "store/catalog/retention_class.h"
 #include "store/view/shard_environment.h"
 #include "topicdb/status.h"
@@ -21,5 +23,11 @@ struct DetachedCopy {
 // a shard of a local database, which must have the rules of the copy or later ones. `environment`
 // is that of the copy, which nobody has open. Returns kCorruption or kStorage.
 Result<DetachedCopy> DetachCopy(const ShardEnvironment& environment, std::uint32_t shard);
+
+// Notes in a shard of a local database that it is a replica which has applied this entry, and which
+// rules it follows: those of the environment. From then on only a site writes it. Returns kLocked
+// if somebody has the shard open, kCorruption and kStorage. May be repeated.
+Status AttachShard(const ShardEnvironment& environment, std::uint32_t shard,
+                   const meta::Applied& applied);
 
 }  // namespace topicdb
