@@ -260,8 +260,10 @@ class _Access:
             core.step_down(name)
         elif change == "leave":
             core.leave(name, timeout_us)
-        else:
+        elif change == "forget":
             core.forget(name, timeout_us)
+        else:
+            raise ValueError(f"a cluster has no change {change!r}")
         return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -47,15 +47,13 @@ def status(
     Example:
       topicdb cluster status grpc+tls://plant:8815
     """
-    if not place.is_url:
-        raise UserError(f"{place.where} is a directory: give the URL of a site that is served")
-    with stopped_by_signals() as stopped, place.read() as database:
+    with stopped_by_signals() as stopped, _cluster_at(place) as cluster:
         out = console()
         is_live = watch and out.is_terminal and not as_json
         live = Live(console=out, auto_refresh=False) if is_live else None
         with live or nullcontext():
             while True:
-                found = _ask_all(place, database)
+                found = _ask_all(place, cluster)
                 if as_json:
                     print_json(_json_of(found))
                 elif live is not None:
@@ -81,9 +79,7 @@ def leave(
       topicdb cluster leave grpc+tls://plant:8815 c
     """
     with _cluster_at(place) as cluster:
-        _confirm(cluster, site, "leaves", yes=yes)
-        cluster.leave(site)
-        _show_left(cluster, site, "has left", as_json=as_json)
+        _take_out(cluster, site, cluster.leave, ("leaves", "has left"), yes=yes, as_json=as_json)
 
 
 @cluster_app.command("forget")
@@ -100,9 +96,8 @@ def forget(
       topicdb cluster forget grpc+tls://plant:8815 c
     """
     with _cluster_at(place) as cluster:
-        _confirm(cluster, site, "is forgotten", yes=yes)
-        cluster.forget(site)
-        _show_left(cluster, site, "is forgotten", as_json=as_json)
+        words = ("is forgotten", "is forgotten")
+        _take_out(cluster, site, cluster.forget, words, yes=yes, as_json=as_json)
 
 
 @cluster_app.command("step-down")
@@ -150,19 +145,28 @@ def _cluster_at(place: Place) -> Iterator[Cluster]:
         yield cluster
 
 
-def _confirm(cluster: Cluster, site: str, what: str, *, yes: bool) -> None:
-    """Asks whether a site is to go, and says how many may be lost then."""
+def _take_out(
+    cluster: Cluster,
+    site: str,
+    take_out: Callable[[str], None],
+    words: tuple[str, str],
+    *,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Takes a site out of the cluster, after it has asked and said how many may be lost then.
+
+    ``words`` say what the site does, before and afterwards.
+    """
     left = [one.name for one in cluster.status().sites if one.name != site]
     spare = (len(left) - 1) // 2
-    confirm(f"site {site} {what}: of {len(left)} sites {spare} may be lost then", yes=yes)
-
-
-def _show_left(cluster: Cluster, site: str, what: str, *, as_json: bool) -> None:
+    confirm(f"site {site} {words[0]}: of {len(left)} sites {spare} may be lost then", yes=yes)
+    take_out(site)
     left = [one.name for one in cluster.status().sites if one.name != site]
     if as_json:
         print_json({"site": site, "sites": left})
     else:
-        print(f"site {site} {what}: {', '.join(left)} go on")
+        print(f"site {site} {words[1]}: {', '.join(left)} go on")
 
 
 @dataclass(frozen=True)
@@ -179,10 +183,7 @@ class _Found:
         return self.reasons.get(site.name, "unknown: it serves no clients")
 
 
-def _ask_all(place: Place, database: topicdb.Database) -> _Found:
-    cluster = database.cluster
-    if cluster is None:
-        raise UserError(f"{place.where} serves a database that is not replicated")
+def _ask_all(place: Place, cluster: Cluster) -> _Found:
     first = cluster.status()
     found = _Found(first, {first.site: first}, {})
     for site in first.sites:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 from topicdb.database.database import Database
 from topicdb.remote.server.handles import Caller
-from topicdb.replicas import Cluster
+from topicdb.replicas import Cluster, SitesChange
 
 
 class ClusterCalls:
@@ -27,21 +26,10 @@ class ClusterCalls:
         status = self._cluster().status()
         return status.id, status.site, list(status.sites), list(status.shards), status.left
 
-    def _change(self, caller: Caller, change: str, site: str, timeout_us: int) -> int:
+    def _change(self, caller: Caller, change: SitesChange, site: str, timeout_us: int) -> int:
         """Makes a change of ``topicdb.replicas.SitesChange``."""
         caller.access.check_admin()
-        cluster, timeout = self._cluster(), timedelta(microseconds=timeout_us)
-        if change == "balance":
-            return cluster.balance()
-        if change == "step_down":
-            cluster.step_down(site)
-        elif change == "leave":
-            cluster.leave(site, timeout=timeout)
-        elif change == "forget":
-            cluster.forget(site, timeout=timeout)
-        else:
-            raise ValueError(f"a cluster has no change {change!r}")
-        return 0
+        return self._cluster()._access.change(change, site, timeout_us)
 
     def _cluster(self) -> Cluster:
         cluster = self._database.cluster
