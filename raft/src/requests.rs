@@ -31,7 +31,7 @@ const LIMIT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 pub enum Unanswered {
     /// No answer came in time, or none can come any more. The replica may have been asked.
     TimedOut(String),
-    /// No connection came in time. The replica was not asked.
+    /// No connection came in time, or nobody knows where the replica is. It was not asked.
     NotAsked(String),
     /// The replica was asked, and said that it has no answer.
     NoAnswer(String),
@@ -228,8 +228,8 @@ impl Requests {
             }
             let number = state.next();
             let Some(peer) = state.peers.get_mut(&replica) else {
-                let text = format!("the address of replica {replica} is not known: set it first");
-                return Err(Unanswered::Refused(text));
+                let text = format!("the address of replica {replica} is not known: it was not asked");
+                return Err(Unanswered::NotAsked(text));
             };
             if let Some((link, socket)) = peer.take_idle() {
                 peer.busy.insert(number, socket);

@@ -311,7 +311,7 @@ fn a_replica_that_is_nowhere_is_not_asked() {
     asks.set_peer(ANSWERS, None).unwrap();
     for answer in [waits.join().unwrap(), ask(&asks, b"two", LONG)] {
         match answer {
-            Err(Unanswered::Refused(text)) => assert!(text.contains("replica 2"), "{text}"),
+            Err(Unanswered::NotAsked(text)) => assert!(text.contains("replica 2 is not known"), "{text}"),
             answer => panic!("{answer:?}"),
         }
     }

@@ -247,7 +247,7 @@ static void check_requests(void) {
   } cases[] = {
       {1, {(const uint8_t*)"nothing", 7}, LIMIT_MS, TOPICDB_RAFT_NO_ANSWER, "does not answer this"},
       {3, request, LIMIT_MS, TOPICDB_RAFT_NO_ANSWER, "answers no requests"},
-      {77, request, LIMIT_MS, TOPICDB_RAFT_REFUSED, "replica 77"},
+      {77, request, LIMIT_MS, TOPICDB_RAFT_NOT_ASKED, "replica 77"},
       {1, {large, sizeof large}, LIMIT_MS, TOPICDB_RAFT_REFUSED, "ask for less"},
       {1, request, 0, TOPICDB_RAFT_TIMED_OUT, "replica 1 at 127.0.0.1"},
   };

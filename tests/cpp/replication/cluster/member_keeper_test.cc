@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -262,11 +262,10 @@ TEST_F(MemberKeeperTest, ShardsAreSharedOut) {
 TEST_F(MemberKeeperTest, NothingIsLostWhileSitesChange) {
   open_.schema.shards = 2;
   StartAll();
-  std::atomic<bool> ends{false};
   std::vector<std::string> acknowledged;
   std::map<std::uint32_t, Serial> serials;
-  std::thread writer([&] {
-    for (int i = 0; !ends; ++i) {
+  std::jthread writer([&](const std::stop_token& ends) {
+    for (int i = 0; !ends.stop_requested(); ++i) {
       const std::string value = std::to_string(i);
       const std::string topic = "t/" + value;
       const std::vector<MessageView> messages{{topic, 1, value}};
@@ -284,7 +283,7 @@ TEST_F(MemberKeeperTest, NothingIsLostWhileSitesChange) {
   AwaitMember("e");
   EXPECT_TRUE(SiteOf("a").Leave("b", kLong).ok());
   Stop("b");
-  ends = true;
+  writer.request_stop();
   writer.join();
   std::sort(acknowledged.begin(), acknowledged.end());
   for (const char* name : {"a", "d", "e"}) {

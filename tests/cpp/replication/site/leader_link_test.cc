@@ -243,5 +243,23 @@ TEST_F(LeaderLinkTest, WithoutAMajorityNothingIsDone) {
   EXPECT_EQ(TakeAll(At("a"), "#"), std::vector<std::string>{"before"});
 }
 
+// So it is with a leader that is about to leave: the state of the cluster has it no more.
+TEST_F(LeaderLinkTest, ALeaderWithoutAnAddressMayHaveASuccessor) {
+  patience_ = milliseconds(1'000);
+  StartAll();
+  std::uint64_t leader = 0;
+  Await([&] { return (leader = here_.at("a").site->Replicas().front().leader) != 0; });
+  const std::string leads = kSites[leader - 1];
+  const std::string follows = leads == "a" ? "b" : "a";
+  const Site& led_by = *here_.at(leads).site;
+  Site& site = *here_.at(follows).site;
+  ASSERT_TRUE(site.SetAddress(leads, "").ok());
+  const std::vector<MessageView> messages{{"t", 2, "after"}};
+  const auto appended = At(follows).Append(messages).status();
+  EXPECT_EQ(appended.code(), Code::kNotLeader) << appended.message();
+  ASSERT_TRUE(site.SetAddress(leads, "127.0.0.1:" + std::to_string(led_by.port())).ok());
+  Await([&] { return At(follows).Append(messages).ok(); });
+}
+
 }  // namespace
 }  // namespace topicdb::replication
