@@ -138,6 +138,8 @@ void Replica::Watch(std::function<void(std::shared_ptr<Shard>)> replace) {
 
 ReplicaState Replica::state() const {
   const MutexLock lock(mutex_);
+  // Another one leads already, though this one has not come to give up.
+  if (state_ == ReplicaState::kLeading && MustGiveUp()) return ReplicaState::kGivingUp;
   return state_;
 }
 
