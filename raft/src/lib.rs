@@ -24,6 +24,7 @@ mod link;
 pub mod log;
 #[cfg(test)]
 mod log_test;
+mod lost_leaders;
 mod messages;
 pub mod outside;
 pub mod requests;

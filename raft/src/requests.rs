@@ -171,6 +171,15 @@ impl Requests {
         self.changed.notify_all();
     }
 
+    /// Ends the requests that are under way to a replica, and its connections. Later ones connect anew.
+    pub fn give_up(&self, replica: u64) {
+        let mut state = locked(&self.state);
+        if let Some(peer) = state.peers.get_mut(&replica) {
+            peer.cut();
+            peer.idle.clear();
+        }
+    }
+
     /// Ends all requests: whoever waits gets an answer, and so does whoever asks later.
     pub fn close(&self) {
         let mut state = locked(&self.state);

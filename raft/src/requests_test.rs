@@ -16,6 +16,7 @@ use crate::link::{greeting, Kind, Links, FRAME_BYTES_MAX, GREETING_BYTES, NO_REP
 use crate::requests::{
     ask_at, read_request, request_frame, Requests, Said, Unanswered, CONNECTIONS_MAX, PAYLOAD_BYTES_MAX,
 };
+use crate::site::Network;
 use crate::site_test::write_certificates;
 use crate::transport::{TlsFiles, Transport};
 
@@ -335,6 +336,22 @@ fn a_replica_that_moves_is_asked_where_it_is() {
     let text = timed_out(lost.join().unwrap());
     assert!(text.contains(&place_of(&first)) && text.contains("broke"), "{text}");
     assert_eq!(ask(&asks, b"two", LONG).unwrap(), b"two");
+    gate.open();
+}
+
+#[test]
+fn nobody_waits_for_a_replica_that_is_given_up() {
+    let gate = Arc::new(Gate::default());
+    let answers = answering_behind(&gate);
+    let asks = asking(&place_of(&answers));
+    let waits = [ask_later(&asks, b"slow"), ask_later(&asks, b"slow")];
+    wait_until("two requests", || gate.holds(2));
+    asks.sender().lost(ANSWERS);
+    for lost in waits {
+        let text = timed_out(lost.join().unwrap());
+        assert!(text.contains("broke"), "{text}");
+    }
+    assert_eq!(ask(&asks, b"two", LONG).unwrap(), b"two", "it may have come back");
     gate.open();
 }
 

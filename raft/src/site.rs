@@ -16,6 +16,7 @@ use crate::engine::{EngineDisk, EngineOptions};
 use crate::error::{LogError, Result};
 use crate::fence::Identity;
 use crate::log::{by_id, GroupLog, Log, LogOptions};
+use crate::lost_leaders::LostLeaders;
 use crate::outside::{Options, Outside, Role, Status};
 use crate::state::Manifest;
 use crate::waiting::Answer;
@@ -46,6 +47,8 @@ pub trait Client: Send {
 /// Takes messages to other replicas, or loses them. It never waits.
 pub trait Network: Send {
     fn send(&mut self, group: u64, message: Message);
+    /// A replica that led is gone: nobody is to wait for its answers any more.
+    fn lost(&mut self, replica: u64);
 }
 
 #[derive(Debug, Clone)]
@@ -206,10 +209,19 @@ impl Site {
         let (why, received) = (Arc::new(Mutex::new(None)), Arc::new(AtomicUsize::new(0)));
         let mut driver_options = options.driver.clone();
         driver_options.run = random_number()?;
-        let around = Around { client, network, calls: HashMap::new() };
+        let leaders = LostLeaders::default();
+        let around = Around { client, network, leaders, calls: HashMap::new() };
+        let silence = options.tick * options.driver.election_ticks as u32;
         let driver = Driver::new(log, driver_options);
-        let mut loop_ =
-            Loop { driver, around, groups, tick: options.tick, tokens: 0, received: received.clone() };
+        let mut loop_ = Loop {
+            driver,
+            around,
+            groups,
+            tick: options.tick,
+            silence,
+            tokens: 0,
+            received: received.clone(),
+        };
         let noted = why.clone();
         let drives = std::thread::Builder::new()
             .name("topicdb-raft".to_owned())
@@ -284,6 +296,7 @@ pub fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
 struct Around<C, N> {
     client: C,
     network: N,
+    leaders: LostLeaders,
     calls: HashMap<u64, Sender<Answer>>,
 }
 
@@ -297,6 +310,7 @@ impl<C: Client, N: Network> Outside for Around<C, N> {
     }
 
     fn role_changed(&mut self, group: u64, role: Role, term: u64, leader: u64) {
+        self.leaders.leads(group, leader, Instant::now());
         self.client.role_changed(group, role, term, leader);
     }
 
@@ -325,6 +339,7 @@ struct Loop<C, N> {
     around: Around<C, N>,
     groups: BTreeMap<u64, GroupLog<EngineDisk>>, // that take no part yet
     tick: Duration,
+    silence: Duration, // after which a leader that was replaced is lost
     tokens: u64,
     received: Arc<AtomicUsize>,
 }
@@ -354,6 +369,9 @@ impl<C: Client, N: Network> Loop<C, N> {
                 next_tick = (next_tick + self.tick).max(now - self.tick * TICKS_LATE_MAX);
             }
             while self.driver.turn(&mut self.around)? {}
+            for replica in self.around.leaders.take(self.silence, Instant::now()) {
+                self.around.network.lost(replica);
+            }
         }
     }
 
@@ -361,6 +379,7 @@ impl<C: Client, N: Network> Loop<C, N> {
         match command {
             Command::Receive(group, message, bytes) => {
                 self.received.fetch_sub(bytes, Ordering::Relaxed);
+                self.around.leaders.heard_from(message.from, Instant::now());
                 self.driver.receive(group, message, &mut self.around)
             }
             Command::Unreachable(replica) => {
@@ -387,6 +406,7 @@ impl<C: Client, N: Network> Loop<C, N> {
             }
             Command::Remove(group, reply) => {
                 self.groups.remove(&group);
+                self.around.leaders.forget(group);
                 let removed = self.driver.remove(group);
                 self.reply(removed, &reply)
             }

@@ -51,17 +51,24 @@ pub struct Transport {
 }
 
 /// Queues messages for the peers of a transport.
-pub struct Sender(Arc<Shared>);
+pub struct Sender {
+    shared: Arc<Shared>,
+    requests: Arc<Requests>,
+}
 
 impl Network for Sender {
     fn send(&mut self, group: u64, message: Message) {
         let (to, mut is_lost) = (message.to, true);
-        if let Some(peer) = locked(&self.0.peers).get(&to) {
+        if let Some(peer) = locked(&self.shared.peers).get(&to) {
             is_lost = matches!(peer.queue.try_send((group, message)), Err(TrySendError::Full(_)));
         }
         if is_lost {
-            self.0.unreachable(to);
+            self.shared.unreachable(to);
         }
+    }
+
+    fn lost(&mut self, replica: u64) {
+        self.requests.give_up(replica);
     }
 }
 
@@ -93,7 +100,7 @@ impl Transport {
 
     /// Returns what the site sends by.
     pub fn sender(&self) -> Sender {
-        Sender(self.shared.clone())
+        Sender { shared: self.shared.clone(), requests: self.requests.clone() }
     }
 
     /// Returns what asks other replicas. It may be used by any thread, also after the transport is gone.

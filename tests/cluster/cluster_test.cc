@@ -188,6 +188,27 @@ TEST_F(ClusterTest, ALeaderThatIsStoppedIsReplacedAndFollowsAfterwards) {
   cluster_.CloseAndCheck();
 }
 
+// A process that is stopped closes no connection, and neither does a machine that vanishes.
+TEST_F(ClusterTest, AnAppendIsUnderWayToALeaderThatIsStopped) {
+  for (SiteProcess* site : cluster_.sites()) {
+    site->Kill();
+    site->SetPatience(std::chrono::hours(1));
+  }
+  cluster_.StartAll();
+  AppendCommits(5);
+  SiteProcess& leader = cluster_.Leader();
+  SiteProcess& follower = cluster_.site(leader.replica() % 3);
+  const auto append = [&](const std::string& number) {  // over the connection that there is
+    const std::string said = follower.Ask("append " + number + " 1 " + number).value_or("nothing");
+    EXPECT_TRUE(said.starts_with("ok")) << said;
+  };
+  append("1000000");
+  leader.Stop();
+  append("1000001");
+  leader.Continue();
+  cluster_.AwaitEqual();
+}
+
 TEST_F(ClusterTest, AFollowerThatIsStoppedCatchesUp) {
   AppendCommits(5);
   SiteProcess& leader = cluster_.Leader();

@@ -115,6 +115,10 @@ void SiteProcess::ShiftClock(std::chrono::seconds shift) {
                   "SHIFT_SECONDS=" + std::to_string(shift.count())};
 }
 
+void SiteProcess::SetPatience(std::chrono::seconds patience) {
+  environment_ = {"TOPICDB_SITE_PATIENCE_S=" + std::to_string(patience.count())};
+}
+
 void SiteProcess::FailDisk() { std::ofstream(directory_ + "/fail"); }
 
 void SiteProcess::MendDisk() {

@@ -47,6 +47,8 @@ class SiteProcess {
   void MendDisk();
   // Has the clock of the site be wrong by this much, if the site is started afterwards.
   void ShiftClock(std::chrono::seconds shift);
+  // Has writes wait this long for a majority, if the site is started afterwards.
+  void SetPatience(std::chrono::seconds patience);
   bool is_failing() const;
   // Returns whether a call has failed since FailDisk.
   bool has_failed() const;

@@ -36,9 +36,11 @@
 //
 // site_program DIRECTORY SITE ELECTION_MS FLUSH_BYTES SHARDS: first prints the port of the site.
 // The sites are 1, 2 and 3. After FLUSH_BYTES of entries, or the usual for 0, a log may be cut.
+// TOPICDB_SITE_PATIENCE_S says for how many seconds a write waits for a majority, 5 without it.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -78,7 +80,8 @@ class SiteProgram {
     options.listen = "127.0.0.1:0";
     options.election_timeout = election;
     if (flush_bytes != 0) options.flush_bytes = flush_bytes;
-    options.commit_patience = std::chrono::seconds(5);
+    const char* const patience = std::getenv("TOPICDB_SITE_PATIENCE_S");
+    options.commit_patience = std::chrono::seconds(patience == nullptr ? 5 : std::stoi(patience));
     auto started = Site::Start(options);
     if (!started.ok()) {
       std::cerr << started.status().message() << "\n";
