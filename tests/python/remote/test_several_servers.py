@@ -5,6 +5,9 @@ The servers have databases of their own here, so that one stays behind for as lo
 
 from __future__ import annotations
 
+import os
+import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -53,6 +56,19 @@ class Servers:
         self.ahead = {
             shard["shard"]: shard["serial"] for shard in self.databases[1].stats()["shards"]
         }
+
+
+def silences(port: int) -> set[int]:
+    """Returns after how many milliseconds the connections of this process to a port give up."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(name))) as sock:
+                if sock.type == socket.SOCK_STREAM and sock.getpeername()[1] == port:
+                    found.add(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+        except OSError:  # it is no socket, or is closed meanwhile
+            continue
+    return found
 
 
 @pytest.fixture
@@ -127,3 +143,10 @@ def test_a_read_waits_for_the_first_that_sees(two: Servers) -> None:
         two.databases[1].append([("m", 100, b"")])
         thread.join()
     assert found == [6]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks at the sockets of a process")
+def test_a_machine_that_vanishes_is_given_up_sooner_if_there_is_another_one(two: Servers) -> None:
+    ports = [int(url.rpartition(":")[2]) for url in two.urls]
+    with topicdb.connect(two.urls), topicdb.connect(two.urls[1]):
+        assert [silences(port) for port in ports] == [{3_000}, {20_000}]

@@ -25,6 +25,12 @@ from topicdb.rights import served_methods
 
 CONNECT_TIMEOUT_S = 20.0
 CLOSE_TIMEOUT_S = 10.0
+SILENCE_MAX_S = 20.0
+"""After how long a connection counts as broken whose other machine takes nothing any more."""
+SILENCE_OF_A_SITE_MAX_S = 3.0
+"""The same where another server can answer."""
+_PROBE_INTERVAL_S = 3600
+"""Servers allow no probes more often than every 5 minutes, but without any gRPC sets no limit."""
 _CHANGES = ("admin", "delete")
 _REPEATED = frozenset(
     {name for name, right in served_methods().items() if right.kind not in _CHANGES}
@@ -86,7 +92,9 @@ class Connection:
 
     def _reach_one(self, url: str) -> flight.FlightClient:
         with self.told():
-            client = flight.FlightClient(url, **self._client_options)
+            client = flight.FlightClient(
+                url, generic_options=self._limits(), **self._client_options
+            )
         try:
             hello = self._first_call(client)
             if hello["protocol"] != PROTOCOL:
@@ -100,6 +108,18 @@ class Connection:
         self.hello = hello
         self._is_broken = False
         return client
+
+    def _limits(self) -> list[tuple[str, int]]:
+        """Returns what makes gRPC end a connection to a machine that has vanished.
+
+        A machine that is switched off, or cut off, closes no connection. By itself, Linux would
+        send a call again and again for about 15 minutes.
+        """
+        silence_s = SILENCE_OF_A_SITE_MAX_S if self.has_others else SILENCE_MAX_S
+        return [
+            ("grpc.keepalive_time_ms", _PROBE_INTERVAL_S * 1000),
+            ("grpc.keepalive_timeout_ms", round(silence_s * 1000)),
+        ]
 
     def _first_call(self, client: flight.FlightClient) -> dict[str, Any]:
         """Returns what the server says of itself; checks the token, too.
