@@ -1,11 +1,10 @@
 #include "replication/cluster/site_service.h"
 
 #include <algorithm>
-#include <set>
 #include <thread>
 #include <utility>
 
-#include "replication/site/member_step.h"
+#include "replication/site/hand_over.h"
 
 namespace topicdb::replication {
 
@@ -16,9 +15,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kAddPatience(5'000);
 constexpr milliseconds kHandOverPatience(5'000);
-// How long one attempt to hand over may take, and how soon the next one comes.
-constexpr milliseconds kAttemptPatience(1'000);
-constexpr milliseconds kHandOverAgainAfter(20);
 constexpr milliseconds kCallPatience(30'000);  // a site may hand over many shards
 constexpr milliseconds kConnectPatience(2'000);
 constexpr milliseconds kAliveWithin(1'000);
@@ -130,28 +126,13 @@ Status SiteService::StepDownHere() {
     shards = shards_;
   }
   const auto deadline = Clock::now() + kHandOverPatience;
-  Status handed_over = HandOverGroup(group_number_, deadline);
+  Status handed_over = replication::HandOver(&site_, group_number_, deadline);
   if (shards == nullptr) return handed_over;
   for (const auto& [index, replica] : shards->All()) {
-    const Status shard = HandOverGroup(group_number_ + 1 + index, deadline);
+    const Status shard = replication::HandOver(&site_, group_number_ + 1 + index, deadline);
     if (handed_over.ok()) handed_over = shard.WithContext(replica->name());
   }
   return handed_over;
-}
-
-Status SiteService::HandOverGroup(std::uint64_t group, Clock::time_point deadline) {
-  for (;;) {
-    TOPICDB_ASSIGN_OR_RETURN(const RaftStatus status, site_.StatusOf(group));
-    if (status.position.role != RaftRole::kLeader) return Status::Ok();
-    std::set<std::uint64_t> all;
-    for (const RaftMember& member : status.members) all.insert(member.replica);
-    // A leader counts anew who is there once in each election timeout, and knows of nobody then.
-    const std::uint64_t to = BestSuccessor(status, all, site_.replica());
-    const Status handed_over = to == 0 ? NotLeader("no other site is up that could lead")
-                                       : site_.Transfer(group, to, kAttemptPatience);
-    if (handed_over.ok() || Clock::now() >= deadline) return handed_over;
-    std::this_thread::sleep_for(kHandOverAgainAfter);
-  }
 }
 
 SiteCall StandingCall(const ClusterId& cluster, std::uint64_t replica, const std::string& peers) {

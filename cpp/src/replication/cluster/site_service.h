@@ -1,7 +1,6 @@
 // What a site does for other sites, and for programs that want to become one.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -46,9 +45,6 @@ class SiteService : private RaftAnswerer {
   // it is now.
   SiteAnswer StandingOf(const SiteCall& call);
   Status StepDownHere() TOPICDB_EXCLUDES(mutex_);
-  // Hands a group over to the voter that can best lead it, and tries again until the deadline. Does
-  // nothing if another one leads.
-  Status HandOverGroup(std::uint64_t group, std::chrono::steady_clock::time_point deadline);
 
   RaftSite& site_;
   ClusterGroup& group_;

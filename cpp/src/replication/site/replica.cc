@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/file/files.h"
+#include "replication/site/hand_over.h"
 #include "replication/snapshot/shard_copies.h"
 #include "store/shard/state/shard_rocks.h"
 
@@ -389,7 +390,7 @@ void Replica::BeginReigns() {
       term = begun_term_ = position_.term;
     }
     if (has_failed) {  // a replica that applies nothing must not lead
-      HandOver();
+      LetAnotherLead();
       continue;
     }
     const auto place = site_.Propose(options_.group, entries, options_.commit_patience);
@@ -457,13 +458,10 @@ void Replica::Fail(const Status& why) {
   environment_->commits->Notify();
 }
 
-void Replica::HandOver() {
-  const auto status = site_.StatusOf(options_.group);
-  if (!status.ok()) return;
-  for (const RaftMember& member : status->members) {
-    if (member.replica == site_.replica() || !member.is_voter) continue;
-    if (site_.Transfer(options_.group, member.replica, kHandOverPatience).ok()) return;
-  }
+void Replica::LetAnotherLead() {
+  // If no other one leads in time, the others elect one after their election timeout.
+  HandOver(&site_, options_.group, std::chrono::steady_clock::now() + kHandOverPatience)
+      .IgnoreError();
 }
 
 Status Replica::Close() {
@@ -472,7 +470,7 @@ Status Replica::Close() {
     const MutexLock lock(mutex_);
     leads = position_.role == RaftRole::kLeader && failure_.ok();
   }
-  if (leads) HandOver();
+  if (leads) LetAnotherLead();
   {
     const MutexLock lock(mutex_);
     closing_ = true;
@@ -488,14 +486,13 @@ Status Replica::Close() {
     given.swap(given_);
   }
   given.reset();
-  Status closed;
-  if (replicated_ != nullptr) closed = replicated_->Close();
+  const Status closed = replicated_ == nullptr ? Status::Ok() : replicated_->Close();
   replicated_.reset();
   lock_.reset();
   site_.Leave(options_.group);
   // What closing would have written only saves the next opening some work.
-  const Code code = closed.code();
-  const bool led_no_more = code == Code::kNotLeader || code == Code::kUnknownOutcome;
+  const bool led_no_more =
+      closed.code() == Code::kNotLeader || closed.code() == Code::kUnknownOutcome;
   return led_no_more ? Status::Ok() : closed;
 }
 

@@ -147,7 +147,7 @@ class Replica : private RaftClient {
   void GiveUp() TOPICDB_EXCLUDES(mutex_);
   void Fail(const Status& why) TOPICDB_EXCLUDES(mutex_);
   // Hands leadership over to another voter, if one takes it.
-  void HandOver() TOPICDB_EXCLUDES(mutex_);
+  void LetAnotherLead() TOPICDB_EXCLUDES(mutex_);
 
   RaftSite& site_;
   const std::shared_ptr<const ShardEnvironment> environment_;
