@@ -54,6 +54,7 @@ pub(super) struct World {
     pub(super) replicas: u64,
     pub(super) cut: BTreeSet<(usize, usize)>, // links that lose everything, one way
     pub(super) wanted: BTreeMap<u64, BTreeSet<u64>>, // the voters that each group shall have
+    pub(super) crashed_confs: BTreeMap<u64, (ConfState, u64)>, // the newest that a site had as it crashed
     pub(super) checker: Checker,
     pub(super) calls: HashMap<u64, Call>,
     pub(super) tokens: u64,
@@ -84,6 +85,7 @@ impl World {
             replicas: 0,
             cut: BTreeSet::new(),
             wanted: BTreeMap::new(),
+            crashed_confs: BTreeMap::new(),
             checker: Checker::default(),
             calls: HashMap::new(),
             tokens: 0,
@@ -380,6 +382,11 @@ impl World {
         if is_up {
             self.stats.crashes += 1;
             self.note(slot as u64);
+            for group in 1..=self.plan.groups {
+                if let Some(newest) = self.newest_conf(group) {
+                    self.crashed_confs.insert(group, newest);
+                }
+            }
             self.sites[slot].crash();
             let delay = self.random.between(1, self.plan.restart);
             self.at(delay, Event::Boot(slot));
@@ -430,7 +437,7 @@ impl World {
     /// Says whether each group has the voters that it shall have, so that it can do without one.
     pub(super) fn is_whole(&self) -> bool {
         (1..=self.plan.groups).all(|group| {
-            self.newest_conf(group).is_some_and(|conf| {
+            self.newest_conf(group).is_some_and(|(conf, _)| {
                 conf.voters.iter().copied().collect::<BTreeSet<_>>() == self.wanted[&group]
                     && conf.voters.len() >= 3
                     && conf.learners.is_empty()
@@ -439,9 +446,12 @@ impl World {
         })
     }
 
-    pub(super) fn newest_conf(&self, group: u64) -> Option<ConfState> {
+    /// Returns the newest members of a group, and their entry, of sites that are down, too.
+    pub(super) fn newest_conf(&self, group: u64) -> Option<(ConfState, u64)> {
         let stores = self.sites.iter().filter_map(|site| site.driver.as_ref()?.store(group));
-        stores.map(|store| store.conf()).max_by_key(|conf| conf.1).map(|conf| conf.0.clone())
+        let confs =
+            stores.map(|store| store.conf()).chain(self.crashed_confs.get(&group).map(|c| (&c.0, c.1)));
+        confs.max_by_key(|conf| conf.1).map(|(conf, index)| (conf.clone(), index))
     }
 
     pub(super) fn apply(&mut self, slot: usize, boot: u64, group: u64) -> Checked {
