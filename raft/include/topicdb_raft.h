@@ -207,9 +207,9 @@ typedef struct topicdb_raft_buffer topicdb_raft_buffer;
 
 /* Asks another replica, whose site calls `answer`, and waits. OK: *answer gets the answer, which the caller
  * frees. NO_ANSWER: the other site was asked, and does not answer this. NOT_ASKED: no connection came within
- * `connect_ms`, or the address of the replica is not known, at once; nobody was asked. TIMED_OUT: no answer came within `limit_ms`, which counts from the
- * call, or none can come any more, since the connection broke or this site is closed; the other site may have been
- * asked, once. REFUSED: the request is too large; nobody was asked.
+ * `connect_ms`, or the address of the replica is not known, at once; nobody was asked. TIMED_OUT: no answer came
+ * within `limit_ms`, which counts from the call, or none can come any more, since the connection broke or this site
+ * is closed; the other site may have been asked, once. REFUSED: the request is too large; nobody was asked.
  * At most 16 requests to a replica are under way. Others wait for one of these to end, as for a connection. */
 topicdb_raft_code topicdb_raft_ask(topicdb_raft_site* site, uint64_t replica, topicdb_raft_bytes request,
                                    uint64_t connect_ms, uint64_t limit_ms, topicdb_raft_buffer** answer,

@@ -369,7 +369,7 @@ impl<C: Client, N: Network> Loop<C, N> {
                 next_tick = (next_tick + self.tick).max(now - self.tick * TICKS_LATE_MAX);
             }
             while self.driver.turn(&mut self.around)? {}
-            for replica in self.around.leaders.take(self.silence, Instant::now()) {
+            for replica in self.around.leaders.take(self.silence, now) {
                 self.around.network.lost(replica);
             }
         }
