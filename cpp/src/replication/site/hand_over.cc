@@ -22,8 +22,9 @@ Status HandOver(RaftSite* site, std::uint64_t group, Clock::time_point deadline)
     TOPICDB_ASSIGN_OR_RETURN(const RaftStatus status, site->StatusOf(group));
     if (status.position.role != RaftRole::kLeader) return Status::Ok();
     std::set<std::uint64_t> others;
-    for (const RaftMember& member : status.members) others.insert(member.replica);
-    others.erase(site->replica());
+    for (const RaftMember& member : status.members) {
+      if (member.is_voter && member.replica != site->replica()) others.insert(member.replica);
+    }
     // A leader counts anew who is there once in each election timeout, and knows of nobody then.
     const std::uint64_t to = BestSuccessor(status, others, site->replica());
     const Status handed_over = to == 0 ? NotLeader("no other site is up that could lead")

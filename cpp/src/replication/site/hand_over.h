@@ -10,8 +10,8 @@
 namespace topicdb::replication {
 
 // Hands a group over to the voter that can best lead it, and tries again until the deadline. Does
-// nothing if another replica leads. Returns kNotLeader if no other one could lead, at once if there
-// is none.
+// nothing if another replica leads. Returns kNotLeader if no other one could lead, at once if no
+// other one votes.
 Status HandOver(RaftSite* site, std::uint64_t group,
                 std::chrono::steady_clock::time_point deadline);
 
