@@ -163,6 +163,10 @@ bench-commit: ## measure commits, transactions and latencies beside SQLite and R
 bench-cluster: ## measure three replicas of a shard beside a local database, and how long a leader is missed that is killed or hands over
 	@scripts/cluster.sh bench $(ARGS)
 
+.PHONY: bench-jetstream
+bench-jetstream: ## measure three sites beside three servers of NATS JetStream: appends, a leader that is killed, disk
+	@scripts/setup.sh jetstream serve && mkdir -p build && .venv/bin/python bench/python/jetstream_bench.py --directory build $(ARGS)
+
 .PHONY: bench-queue
 bench-queue: ## measure the buffer queue beside plain writing and reading of records
 	@scripts/bench_queue.sh $(ARGS)

