@@ -1,5 +1,7 @@
 // The commit log of a database, as the driver of a stream asks for it: how far it reaches, and how
 // much it has.
+#include <chrono>
+
 #include "convert.h"
 #include "guard.h"
 #include "interrupts.h"
@@ -11,6 +13,17 @@ using namespace topicdb::java;  // NOLINT
 
 TOPICDB_NATIVE(void, refresh)(JNIEnv* env, jclass, jlong database) {
   Guarded(env, [&] { Check(ObjectOf<Database>(database).Refresh()); });
+}
+
+TOPICDB_NATIVE(void, see)
+(JNIEnv* env, jclass native, jlong database, jlongArray serials, jlong timeout_us) {
+  Guarded(env, [&] {
+    const Database& found = ObjectOf<Database>(database);
+    const std::chrono::microseconds timeout(timeout_us);
+    Check(serials == nullptr
+              ? found.AwaitAcknowledged(timeout)
+              : found.AwaitCommits(SerialsOf(env, serials), timeout, InterruptsOf(env, native)));
+  });
 }
 
 TOPICDB_NATIVE(jlongArray, serials)(JNIEnv* env, jclass, jlong database) {

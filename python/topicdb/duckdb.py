@@ -13,6 +13,7 @@ from topicdb.arguments.filters import Filters
 from topicdb.arguments.times import TimeLike
 from topicdb.frames.extras import library
 from topicdb.frames.source import Order, Scannable, source_of
+from topicdb.types import AtLeastLike
 
 if TYPE_CHECKING:
     from topicdb.frames.dataset import MessageDataset
@@ -30,6 +31,7 @@ def scan(
     properties: bool = False,
     raw: bool = False,
     partial: bool = False,
+    at_least: AtLeastLike | None = None,
 ) -> MessageDataset:
     """Returns the messages that match ``filter`` as a table that DuckDB queries by its name.
 
@@ -52,6 +54,7 @@ def scan(
         properties: adds a column for each MQTT property.
         raw: gives values as they are stored, with the properties in them.
         partial: leaves out shards that are missing.
+        at_least: as in ``Database.scan``; each query waits for it.
 
     Returns:
         The table, with the columns topic (VARCHAR), timestamp (TIMESTAMP WITH TIME ZONE) and value
@@ -72,5 +75,15 @@ def scan(
     from topicdb.frames.dataset import MessageDataset
 
     return MessageDataset(
-        source_of(db, filter, start, end, order, properties=properties, raw=raw, partial=partial)
+        source_of(
+            db,
+            filter,
+            start,
+            end,
+            order,
+            properties=properties,
+            raw=raw,
+            partial=partial,
+            at_least=at_least,
+        )
     )

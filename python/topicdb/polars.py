@@ -13,6 +13,7 @@ from topicdb.arguments.filters import Filters
 from topicdb.arguments.times import TimeLike
 from topicdb.frames.extras import library
 from topicdb.frames.source import Order, Scannable, source_of
+from topicdb.types import AtLeastLike
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,6 +31,7 @@ def scan(
     properties: bool = False,
     raw: bool = False,
     partial: bool = False,
+    at_least: AtLeastLike | None = None,
 ) -> pl.LazyFrame:
     """Returns the messages that match ``filter`` as a LazyFrame.
 
@@ -52,6 +54,7 @@ def scan(
         properties: adds a column for each MQTT property.
         raw: gives values as they are stored, with the properties in them.
         partial: leaves out shards that are missing.
+        at_least: as in ``Database.scan``; each time you collect the frame waits for it.
 
     Returns:
         The frame, with the columns topic (String), timestamp (Datetime, µs, UTC) and value
@@ -70,5 +73,15 @@ def scan(
     from topicdb.frames.polars_source import lazy_frame
 
     return lazy_frame(
-        source_of(db, filter, start, end, order, properties=properties, raw=raw, partial=partial)
+        source_of(
+            db,
+            filter,
+            start,
+            end,
+            order,
+            properties=properties,
+            raw=raw,
+            partial=partial,
+            at_least=at_least,
+        )
     )

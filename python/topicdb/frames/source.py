@@ -11,6 +11,7 @@ from topicdb.arguments.filters import Filters, filter_list
 from topicdb.arguments.forms import Form, form_of
 from topicdb.arguments.times import TimeLike, time_range_us
 from topicdb.frames.selection import EVERYTHING, Selection
+from topicdb.types import AtLeastLike
 
 if TYPE_CHECKING:
     from topicdb.cursor.scan import Scan
@@ -32,6 +33,7 @@ class Scannable(Protocol):
         properties: bool = ...,
         raw: bool = ...,
         partial: bool = ...,
+        at_least: AtLeastLike | None = ...,
     ) -> Scan: ...
 
 
@@ -45,6 +47,7 @@ class Source:
     properties: bool
     raw: bool
     partial: bool
+    at_least: AtLeastLike | None
 
     @property
     def form(self) -> Form:
@@ -72,6 +75,7 @@ class Source:
             properties=self.properties and needs_values,
             raw=self.raw or not needs_values,
             partial=self.partial,
+            at_least=self.at_least,
         )
 
 
@@ -85,6 +89,7 @@ def source_of(
     properties: bool,
     raw: bool,
     partial: bool,
+    at_least: AtLeastLike | None,
 ) -> Source:
     """Returns the source for these arguments of ``Database.scan``, which it checks.
 
@@ -98,8 +103,9 @@ def source_of(
         properties=properties,
         raw=raw,
         partial=partial,
+        at_least=at_least,
     )
     wanted = filter_list(filter)
     start_us, end_us = time_range_us(start, end)
     selection = Selection(None if wanted is None else list(dict.fromkeys(wanted)), start_us, end_us)
-    return Source(db, selection, order, properties, raw, partial)
+    return Source(db, selection, order, properties, raw, partial, at_least)

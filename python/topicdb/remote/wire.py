@@ -51,7 +51,7 @@ AT_LEAST = "at_least."
 The call has one more argument, the first: a tuple of {shard: serial}, or None for everything that
 was acknowledged, and how long the server may wait, in µs.
 """
-AT_LEAST_CALLS = PARTIAL_CALLS | {"scan_slices"}
+AT_LEAST_CALLS = PARTIAL_CALLS | {"iterator", "next", "next_of_scan", "scan_slices"}
 """The calls whose names it may stand before, with or without ``PARTIAL``."""
 _SIZE = struct.Struct("<I")
 _ALIGNMENT = 8  # of the bytes, as Arrow needs it

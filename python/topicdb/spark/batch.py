@@ -12,9 +12,10 @@ import topicdb
 from topicdb.frames.selection import Selection
 from topicdb.spark.columns import to_arrow
 from topicdb.spark.options import BatchOptions, ReadOptions, describe_missing
-from topicdb.spark.place import Wanted, open_to_plan, open_to_read
+from topicdb.spark.place import Wanted, open_to_read, planned
 from topicdb.spark.pushdown import push
 from topicdb.spark.slices import divide
+from topicdb.types import AtLeastLike
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ class Plan:
 
 def plan(options: BatchOptions, selection: Selection) -> Plan:
     """Plans the tasks that read a selection."""
-    with open_to_plan(options.place) as database:
+
+    def make(database: topicdb.Database, at_least: AtLeastLike | None) -> Plan:
         extent = database._extent(selection.filters)
         if selection.is_empty:
             return Plan([], extent.database, len(extent.slabs))
@@ -95,10 +97,13 @@ def plan(options: BatchOptions, selection: Selection) -> Plan:
                 after=options.after,
                 until=options.until,
                 bytes_max=bytes_max,
+                at_least=at_least,
             )
 
         tasks = divide(cut, options.partitions_min)
         return Plan(tasks, extent.database, len(extent.slabs))
+
+    return planned(options.place, make, options.at_least)
 
 
 class _PushFilters:
@@ -132,9 +137,9 @@ class BatchReader(DataSourceReader):
         return rest
 
     def partitions(self) -> list[InputPartition]:
-        planned = plan(self._options, self._selection)
+        found = plan(self._options, self._selection)
         filters = self._selection.filters
-        return [SlicesPartition(planned.database, filters, slices) for slices in planned.tasks]
+        return [SlicesPartition(found.database, filters, slices) for slices in found.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, SlicesPartition):  # others are Spark's, with nothing to read

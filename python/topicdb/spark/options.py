@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from topicdb import _core
-from topicdb.arguments.times import time_us, timeout_us
+from topicdb.spark import checks
+from topicdb.spark.checks import EARLIEST, LATEST, Serials
 from topicdb.spark.place import Place, Remote, check_one_server
+from topicdb.types import AtLeastLike
 
 Use: TypeAlias = Literal["batch", "stream", "write"]
-Serials: TypeAlias = "dict[int, int]"
 
-EARLIEST = "earliest"
-LATEST = "latest"
 _READS = frozenset({"batch", "stream"})
 _BATCH = frozenset({"batch"})
 _STREAM = frozenset({"stream"})
 _WRITE = frozenset({"write"})
 _ALL = frozenset({"batch", "stream", "write"})
-_NUMBER_MAX = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,82 +37,8 @@ class Option:
     is_secret: bool = False
 
 
-def _filters(text: str) -> list[str]:
-    filters: Any = [text]
-    if text.lstrip().startswith("["):
-        try:
-            filters = json.loads(text)
-        except ValueError:
-            raise ValueError("expected a topic filter or a JSON list of filters") from None
-        if not filters or not all(isinstance(item, str) for item in filters):
-            raise ValueError("expected at least one filter in the list, each a string")
-    for filter in filters:
-        _core.check_filter(filter)
-    return list(dict.fromkeys(filters))
-
-
-def _time(text: str) -> int:
-    digits = text.strip()
-    return time_us(int(digits) if digits.isdecimal() else text, what="the time")
-
-
-def _offsets(text: str) -> str | Serials:
-    if text.strip().lower() in (EARLIEST, LATEST):
-        return text.strip().lower()
-    fault = ValueError(
-        'expected "earliest", "latest" or serials of commits by shard, such as {"0": 17, "1": 4}'
-    )
-    try:
-        given = json.loads(text)
-        given = given.get("serials", given)  # an offset of Spark's checkpoints and logs
-        serials = {int(shard): serial for shard, serial in given.items()}
-    except (ValueError, AttributeError):
-        raise fault from None
-    if not all(type(serial) is int and 0 <= serial < _NUMBER_MAX for serial in serials.values()):
-        raise fault
-    return serials
-
-
-def _number(text: str) -> int:
-    if not text.strip().isdecimal() or not 1 <= int(text) < _NUMBER_MAX:
-        raise ValueError("expected a whole number, at least 1")
-    return int(text)
-
-
-def _seconds(text: str) -> int:
-    seconds = _number(text)
-    timeout_us(seconds, what="the time")  # now, not when the tasks are done and it commits
-    return seconds
-
-
-def _flag(text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise ValueError("expected true or false")
-    return text.strip().lower() == "true"
-
-
-def _given(text: str) -> str:
-    if not text:
-        raise ValueError("expected a text that is not empty")
-    return text
-
-
-def _mode(text: str) -> bool:
-    if text.strip().upper() not in ("FAILFAST", "DROPMALFORMED"):
-        raise ValueError("expected FAILFAST or DROPMALFORMED")
-    return text.strip().upper() == "DROPMALFORMED"
-
-
-def _path(text: str) -> str:
-    if not text:
-        raise ValueError("expected the directory of a database")
-    if "://" in text:
-        raise ValueError("expected a directory; only the JAR reads uploads by their URL")
-    return os.path.abspath(text)  # tasks may run in another directory
-
-
 OPTIONS = (
-    Option("path", "text", "", _ALL, "directory of the database; also `load(path)`", _path),
+    Option("path", "text", "", _ALL, "directory of the database; also `load(path)`", checks.path),
     Option(
         "remote",
         "addresses",
@@ -125,7 +46,7 @@ OPTIONS = (
         _ALL,
         "instead of `path`: servers that offer the database, as `grpc+tls://host:port`, separated "
         "by commas; a write takes one",
-        _given,
+        checks.given,
     ),
     Option(
         "token",
@@ -133,7 +54,7 @@ OPTIONS = (
         "",
         _ALL,
         "with `remote`: the token, as `topicdb token new` printed it",
-        _given,
+        checks.given,
         is_secret=True,
     ),
     Option(
@@ -143,7 +64,7 @@ OPTIONS = (
         _ALL,
         "with `remote`: PEM file of the authority that vouches for the servers; the driver reads "
         "it",
-        _given,
+        checks.given,
     ),
     Option(
         "tls_certificate_name",
@@ -151,7 +72,7 @@ OPTIONS = (
         "the host",
         _ALL,
         "with `remote`: the name in the certificates of the servers",
-        _given,
+        checks.given,
     ),
     Option(
         "tls_certificate",
@@ -160,7 +81,7 @@ OPTIONS = (
         _ALL,
         "with `remote` and `tls_key`: PEM file of the certificate of this client; the driver reads "
         "it",
-        _given,
+        checks.given,
     ),
     Option(
         "tls_key",
@@ -169,7 +90,7 @@ OPTIONS = (
         _ALL,
         "with `tls_certificate`: PEM file of its private key; the driver reads it, and tasks get "
         "it",
-        _given,
+        checks.given,
     ),
     Option(
         "insecure",
@@ -177,7 +98,7 @@ OPTIONS = (
         "false",
         _ALL,
         "with `remote`: sends the token without TLS to other machines, too",
-        _flag,
+        checks.flag,
     ),
     Option(
         "topicFilter",
@@ -185,7 +106,7 @@ OPTIONS = (
         "every topic, also `$…`",
         _READS,
         "MQTT topic filter, or several; a message has to match at least one",
-        _filters,
+        checks.filters,
     ),
     Option(
         "startingTimestamp",
@@ -194,16 +115,16 @@ OPTIONS = (
         _READS,
         "batch: only messages of this time or later; stream: begins at the first commit that has "
         "such a message",
-        _time,
+        checks.time,
     ),
-    Option("endingTimestamp", "time", "", _BATCH, "only messages before this time", _time),
+    Option("endingTimestamp", "time", "", _BATCH, "only messages before this time", checks.time),
     Option(
         "startingOffsets",
         "`earliest`, `latest`, JSON",
         "batch `earliest`, stream `latest`",
         _READS,
         "only commits after these serials; shards that you do not name begin at their first commit",
-        _offsets,
+        checks.offsets,
     ),
     Option(
         "endingOffsets",
@@ -211,7 +132,16 @@ OPTIONS = (
         "`latest`",
         _BATCH,
         "only commits up to these serials; shards that you do not name end at their last commit",
-        _offsets,
+        checks.offsets,
+    ),
+    Option(
+        "atLeast",
+        "`acknowledged`, JSON",
+        "",
+        _BATCH,
+        "what the read [must see](../concepts/clusters.md#reading) at a site of a cluster: all "
+        "that any site has acknowledged, or these serials; the driver waits for it",
+        checks.seen,
     ),
     Option(
         "maxMessagesPerTrigger",
@@ -219,7 +149,7 @@ OPTIONS = (
         "",
         _STREAM,
         "the most messages of a micro-batch, but at least one commit",
-        _number,
+        checks.number,
     ),
     Option(
         "maxBytesPerTrigger",
@@ -228,7 +158,7 @@ OPTIONS = (
         _STREAM,
         "the most bytes of topics and values of a micro-batch, but at least one commit; not "
         "together with `maxMessagesPerTrigger`",
-        _number,
+        checks.number,
     ),
     Option(
         "commitOrder",
@@ -237,7 +167,7 @@ OPTIONS = (
         _STREAM,
         "`true`: a task gets its messages in the order of their commits; `false`: in no order, "
         "which is faster",
-        _flag,
+        checks.flag,
     ),
     Option(
         "minPartitions",
@@ -245,7 +175,7 @@ OPTIONS = (
         "1",
         _READS,
         "at least about this many tasks, if there is enough to divide",
-        _number,
+        checks.number,
     ),
     Option(
         "failOnDataLoss",
@@ -253,7 +183,7 @@ OPTIONS = (
         "true",
         _READS,
         "whether it is an error if a generation was dropped before it was read",
-        _flag,
+        checks.flag,
     ),
     Option(
         "pushdown",
@@ -261,7 +191,7 @@ OPTIONS = (
         "true",
         _BATCH,
         "whether predicates on topic and timestamp limit what is read",
-        _flag,
+        checks.flag,
     ),
     Option(
         "mode",
@@ -269,7 +199,7 @@ OPTIONS = (
         "`FAILFAST`",
         _WRITE,
         "a row that is not a valid message fails the job, or is left out and counted",
-        _mode,
+        checks.mode,
     ),
     Option(
         "commitTimeout",
@@ -277,7 +207,7 @@ OPTIONS = (
         "60",
         _WRITE,
         "how long a commit waits for processes that have shards open for writing",
-        _seconds,
+        checks.seconds,
     ),
     Option("checkpointLocation", "text", "", _WRITE, "Spark's own option for streams", str),
     Option(
@@ -286,7 +216,7 @@ OPTIONS = (
         "false",
         _READS,
         "two more columns: `shard` int, and `serial` bigint of the commit in that shard",
-        _flag,
+        checks.flag,
     ),
     Option(
         "includeProperties",
@@ -295,7 +225,7 @@ OPTIONS = (
         _READS,
         "a column for each [MQTT property](../concepts/properties.md#columns), null where a "
         "message does not have it",
-        _flag,
+        checks.flag,
     ),
 )
 _BY_KEY = {option.name.lower(): option for option in OPTIONS}
@@ -401,11 +331,15 @@ class ReadOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchOptions(ReadOptions):
-    """The options of a batch read: only commits behind ``after``, up to ``until``, by shard."""
+    """The options of a batch read: only commits behind ``after``, up to ``until``, by shard.
+
+    ``at_least``: what it must see; None: nothing in particular.
+    """
 
     end: int | None
     after: Serials
     until: Serials
+    at_least: AtLeastLike | None
     pushdown: bool
 
 
@@ -461,6 +395,7 @@ def batch_options(options: Mapping[str, str]) -> BatchOptions:
         end=values.get("endingTimestamp"),
         after={} if after == EARLIEST else after,
         until={} if until == LATEST else until,
+        at_least=values.get("atLeast"),
         pushdown=values.get("pushdown", True),
     )
 

@@ -5,18 +5,25 @@ from __future__ import annotations
 import os
 import random
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import topicdb
-from topicdb import _core
+from topicdb import AtLeast, _core
+from topicdb.arguments.times import timeout_us
 from topicdb.cooperating import Extent
 from topicdb.remote.connecting import Credentials, address_of, connect_as, read_credentials
+from topicdb.types import AtLeastLike
 
 File: TypeAlias = "str | os.PathLike[str]"
+Made = TypeVar("Made")
+BEHIND_S = 10.0
+"""A task waits at most this long for a server that has what was planned."""
+_PAUSE_S = 0.05
 
 
 class Remote:
@@ -117,24 +124,73 @@ def open_to_plan(place: Place) -> topicdb.Database:
     return _first(place, place.addresses, lambda database: database.refresh())
 
 
+def planned(
+    place: Place,
+    make: Callable[[topicdb.Database, AtLeastLike | None], Made],
+    at_least: AtLeastLike | None,
+) -> Made:
+    """Returns what ``make`` returns on the driver, with the database and what its reads must see.
+
+    At servers the database is at the first one that answers and sees that. Each may take its part
+    of the time.
+
+    Raises what ``open_to_plan`` and ``make`` do; StaleError or NoQuorumError if no server sees it.
+    """
+    if isinstance(place, str):
+        with open_to_plan(place) as database:
+            return make(database, at_least)
+    made: list[Made] = []
+    seen = _share(at_least, len(place.addresses))
+
+    def plan(database: topicdb.Database) -> None:
+        database.refresh()
+        made.append(make(database, seen))
+
+    _first(place, place.addresses, plan).close()
+    return made[-1]
+
+
+def _share(at_least: AtLeastLike | None, servers: int) -> AtLeastLike | None:
+    """Returns what a read must see at one of these servers, with its part of the time."""
+    if at_least is None:
+        return None
+    given = at_least if isinstance(at_least, AtLeast) else AtLeast(at_least)
+    wait_us = timeout_us(given.timeout, what="at_least: timeout")
+    return given if wait_us is None else AtLeast(given.seen, wait_us / servers / 1e6)
+
+
+class _BehindError(topicdb.StorageError):
+    """A server does not have what was planned, or not yet."""
+
+
 @contextmanager
 def open_to_read(place: Place, wanted: Wanted) -> Iterator[topicdb.Database]:
     """Opens the database for a task, which reads what is wanted, and closes it at the end.
 
     At servers it takes one that has all of it: one of this host, or else any, so that the tasks use
-    all of them.
+    all of them. If all that answer are behind, as sites of a cluster may be for a moment, it waits.
 
     Raises what ``open_to_plan`` does; ValueError, which names the server, if it has another
-    database; StorageError if the shard does not reach so far anywhere.
+    database; StorageError if the shard does not reach so far anywhere in time.
     """
     if isinstance(place, str):
         database = topicdb.open(place, mode="r", only_shards=[wanted.shard])
     else:
-        database = _first(
-            place, nearest_first(place.addresses), lambda database: _check(database, wanted)
-        )
+        database = _first_that_has(place, wanted)
     with database:
         yield database
+
+
+def _first_that_has(remote: Remote, wanted: Wanted) -> topicdb.Database:
+    give_up_at = time.monotonic() + BEHIND_S
+    while True:
+        try:
+            addresses = nearest_first(remote.addresses)
+            return _first(remote, addresses, lambda database: _check(database, wanted))
+        except _BehindError as error:
+            if time.monotonic() >= give_up_at:
+                raise topicdb.StorageError(str(error)) from None
+        time.sleep(_PAUSE_S)
 
 
 @contextmanager
@@ -211,6 +267,7 @@ def check_reaches(extent: Extent, wanted: Wanted, name: str) -> None:
 
 
 def _check(database: topicdb.Database, wanted: Wanted) -> None:
+    """Raises ValueError for another database, _BehindError if it lacks what is wanted."""
     extent = database._extent(wanted.filters)
     if extent.database != wanted.database:
         raise ValueError(
@@ -219,7 +276,10 @@ def _check(database: topicdb.Database, wanted: Wanted) -> None:
         )
     if extent.serials.get(wanted.shard, -1) < wanted.until:
         database.refresh()  # a replica that reads what another process writes
-        check_reaches(database._extent(wanted.filters), wanted, database.path)
+        try:
+            check_reaches(database._extent(wanted.filters), wanted, database.path)
+        except topicdb.StorageError as error:
+            raise _BehindError(str(error)) from None
 
 
 def _first(
@@ -230,7 +290,7 @@ def _first(
     A server that is behind is like one that does not answer. If there is none, it raises what the
     last server that answered said, or UnavailableError that names all of them.
     """
-    behind: topicdb.StorageError | None = None
+    behind: topicdb.Error | None = None
     reasons: list[str] = []
     for address in addresses:
         try:
@@ -240,12 +300,12 @@ def _first(
             continue
         try:
             check(database)
+        except (topicdb.StaleError, topicdb.NoQuorumError, topicdb.StorageError) as error:
+            database.close()
+            behind = error
         except topicdb.UnavailableError as error:
             database.close()
             reasons.append(str(error))
-        except topicdb.StorageError as error:
-            database.close()
-            behind = error
         except BaseException:
             database.close()
             raise

@@ -12,8 +12,9 @@ import topicdb
 from topicdb.arguments.filters import filter_list
 from topicdb.arguments.times import TimeLike
 from topicdb.spark.columns import ddl, to_arrow
-from topicdb.spark.place import Remote, Wanted, open_to_plan, open_to_read, place_of
+from topicdb.spark.place import Remote, Wanted, open_to_read, place_of, planned
 from topicdb.spark.slices import pack
+from topicdb.types import AtLeastLike
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,6 +54,7 @@ def plan(
     tasks: int = 8,
     properties: bool = False,
     remote: str | Remote | None = None,
+    at_least: AtLeastLike | None = None,
 ) -> list[Split]:
     """Returns splits that together hold each matching message once.
 
@@ -69,6 +71,8 @@ def plan(
         properties: tasks get the MQTT properties, too.
         remote: servers that offer the database: their addresses as text, or with a token or TLS a
             ``Remote``.
+        at_least: what the read must see, as in ``Database.scan``. The driver waits for that, and
+            tasks have what the driver has seen.
 
     Returns:
         The splits.
@@ -78,6 +82,7 @@ def plan(
         NotFoundError: there is no database.
         UnavailableError: no server answers.
         AccessError: the token may not read what ``filter`` matches.
+        StaleError, NoQuorumError: no server came to ``at_least`` in time.
 
     Example:
         >>> from topicdb.spark import plan, read_split
@@ -88,15 +93,17 @@ def plan(
     if tasks < 1:
         raise ValueError(f"tasks must be at least 1, got {tasks}")
     place = place_of(path, remote)
-    with open_to_plan(place) as database:
+
+    def make(database: topicdb.Database, seen: AtLeastLike | None) -> list[Split]:
         extent = database._extent(filter_list(filter))
-        whole = database.slices(filter, start=start, end=end)
-        share = -(-sum(slice.bytes for slice in whole) // tasks)
-        slices = database.slices(filter, start=start, end=end, bytes_max=max(share, 1))
-    return [
-        Split(place, filter, tuple(task), properties, extent.database)
-        for task in pack(slices, share)
-    ]
+        cut = partial(database.slices, filter, start=start, end=end, at_least=seen)
+        share = -(-sum(slice.bytes for slice in cut()) // tasks)
+        return [
+            Split(place, filter, tuple(task), properties, extent.database)
+            for task in pack(cut(bytes_max=max(share, 1)), share)
+        ]
+
+    return planned(place, make, at_least)
 
 
 def read_split(split: Split) -> Iterator[pa.RecordBatch]:
@@ -126,6 +133,7 @@ def read_dataframe(
     tasks: int | None = None,
     properties: bool = False,
     remote: str | Remote | None = None,
+    at_least: AtLeastLike | None = None,
 ) -> DataFrame:
     """Returns matching messages as a DataFrame (topic string, timestamp timestamp, value binary).
 
@@ -141,6 +149,7 @@ def read_dataframe(
         tasks: about how many; None: two for each core.
         properties: adds a column for each MQTT property; see docs/concepts/properties.md.
         remote: as in ``plan``.
+        at_least: as in ``plan``.
 
     Returns:
         The DataFrame.
@@ -160,6 +169,7 @@ def read_dataframe(
         tasks=_tasks(spark, tasks),
         properties=properties,
         remote=remote,
+        at_least=at_least,
     )
     schema = ddl(metadata=False, properties=properties)
     if not splits:
@@ -177,6 +187,7 @@ def read_rdd(
     end: TimeLike | None = None,
     tasks: int | None = None,
     remote: str | Remote | None = None,
+    at_least: AtLeastLike | None = None,
 ) -> RDD[topicdb.Message]:
     """Returns matching messages as an RDD of tuples (topic, µs since 1970, value).
 
@@ -188,12 +199,13 @@ def read_rdd(
         end: as in ``read_dataframe``.
         tasks: as in ``read_dataframe``.
         remote: as in ``plan``.
+        at_least: as in ``plan``.
 
     Returns:
         The RDD.
     """
     count = _tasks(spark, tasks)
-    splits = plan(path, filter, start=start, end=end, tasks=count, remote=remote)
+    splits = plan(path, filter, start=start, end=end, tasks=count, remote=remote, at_least=at_least)
     rows = spark.sparkContext.parallelize(splits, max(len(splits), 1))
     return rows.flatMap(lambda split: chain.from_iterable(_batches(split)))
 

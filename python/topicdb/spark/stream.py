@@ -27,12 +27,10 @@ import topicdb
 from topicdb.cooperating import Extent
 from topicdb.results import CommitSpan
 from topicdb.spark.batch import SlicesPartition
+from topicdb.spark.checks import EARLIEST, LATEST, Serials
 from topicdb.spark.columns import to_arrow
 from topicdb.spark.options import (
-    EARLIEST,
-    LATEST,
     ReadOptions,
-    Serials,
     StreamOptions,
     describe_missing,
 )

@@ -56,6 +56,9 @@ class TestScan:
         for command in ("scan", "last", "count"):
             plain = output_of(command, filled)
             assert output_of(command, filled, "--acknowledged") == plain
+        query = ("SELECT count(*) AS n FROM messages", "--format", "csv")
+        plain = output_of("sql", filled, *query)
+        assert output_of("sql", filled, *query, "--acknowledged") == plain
 
     def test_json(self, filled: Path) -> None:
         lines = output_of("scan", filled, "--json", "--order", "time").splitlines()

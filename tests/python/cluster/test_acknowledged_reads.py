@@ -12,6 +12,8 @@ from served import serving
 from sites import NAMES, Sites, sites
 
 import topicdb
+import topicdb.duckdb
+import topicdb.polars
 from topicdb import _core
 
 pytestmark = pytest.mark.skipif(
@@ -58,8 +60,27 @@ def test_a_read_sees_the_commits_of_a_receipt(three: Cluster) -> None:
         assert len(reader.last(f"r/{n}", at_least=receipt).to_list()) == 1
         with reader.tail(f"r/{n}", timeout=0, at_least=receipt) as tail:
             assert [message.value for message in tail] == [b"%d" % n]
+        steps = writer.scan_iterator(f"r/{n}")
+        assert len(reader.next(steps, at_least=steps.serials).batch) == 1
+        found = 0
+        for stream in writer.streams(f"r/{n}"):
+            at = writer.iterator(stream, f"r/{n}")
+            assert reader.iterator(stream, f"r/{n}", at_least=receipt) == at
+            found += len(reader.next(at, at_least=receipt).batch)
+        assert found == 1
         parts = writer.slices(f"r/{n}")
         assert reader.scan_slices(parts, f"r/{n}", at_least=receipt).count() == 1
+
+
+def test_files_and_frames_have_the_commits_of_a_receipt(three: Cluster, tmp_path: Path) -> None:
+    for n, (writer, reader) in enumerate(three.pairs(18)):
+        receipt = writer.append([(f"f/{n}", n, b"%d" % n)])
+        made = reader.export_parquet(tmp_path / f"{n}.parquet", f"f/{n}", at_least=receipt)
+        assert made.messages == 1
+        receipt = writer.append([(f"f/{n}", n, b"again")])
+        assert topicdb.polars.scan(reader, f"f/{n}", at_least=receipt).collect().height == 2
+        receipt = writer.append([(f"f/{n}", n, b"once more")])
+        assert topicdb.duckdb.scan(reader, f"f/{n}", at_least=receipt).count_rows() == 3
 
 
 def test_a_read_sees_what_was_acknowledged_elsewhere(three: Cluster) -> None:

@@ -147,6 +147,10 @@ def test_commands_show_what_another_site_has_acknowledged(three: Servers, tmp_pa
             assert newest["value"] == str(n)
             counted = json.loads(output_of("count", place, "t", "--acknowledged", "--json"))
             assert [group["messages"] for group in counted["groups"]] == [n + 1]
+        file = tmp_path / f"{n}.parquet"
+        place = three.url(NAMES[(n + 1) % 3])
+        made = output_of("export", place, file, "--filter", "t", "--acknowledged", "--json")
+        assert json.loads(made)["messages"] == n + 1
     assert "by way of its site" in error_of("scan", tmp_path / "a", "--acknowledged")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,9 +13,27 @@ import pytest
 from served import serving
 
 import topicdb
+import topicdb.duckdb
+import topicdb.polars
 from topicdb.types import AtLeastLike
 
 Read = Callable[[topicdb.Database, "AtLeastLike | None"], object]
+
+
+def stepped(db: topicdb.Database, at_least: AtLeastLike | None) -> object:
+    page = db.next(db.scan_iterator("m/#"), at_least=at_least)
+    return page.batch.values, page.end_of_scan
+
+
+def next_of_stream(db: topicdb.Database, at_least: AtLeastLike | None) -> object:
+    (stream, *_) = db.streams("m/#")
+    page = db.next(db.iterator(stream, "m/#"), at_least=at_least)
+    return page.batch.values, page.end_of_stream
+
+
+def exported(db: topicdb.Database, at_least: AtLeastLike | None) -> object:
+    with tempfile.TemporaryDirectory() as place:
+        return db.export_parquet(f"{place}/m.parquet", "m/#", at_least=at_least).messages
 
 
 def subscribed(db: topicdb.Database, at_least: AtLeastLike | None) -> None:
@@ -34,6 +53,12 @@ READS: dict[str, Read] = {
     "streams": lambda db, it: db.streams("m/#", at_least=it),
     "structures": lambda db, it: db.structures("m/#", at_least=it),
     "scan_iterator": lambda db, it: db.scan_iterator("m/#", at_least=it),
+    "iterator": lambda db, it: bytes(db.iterator(db.streams("m/#")[0], "m/#", at_least=it)),
+    "next": next_of_stream,
+    "next_of_scan": stepped,
+    "export_parquet": exported,
+    "polars": lambda db, it: topicdb.polars.scan(db, "m/#", at_least=it).collect(),
+    "duckdb": lambda db, it: topicdb.duckdb.scan(db, "m/#", at_least=it).to_table(),
     "watch_streams": lambda db, it: db.watch_streams("m/#", at_least=it).close(),
     "tail": lambda db, it: db.tail("m/#", timeout=0, at_least=it).close(),
     "subscribe": subscribed,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -33,10 +34,22 @@ def tailed(db: topicdb.Database, at_least: AtLeastLike) -> list[bytes]:
         return [message.value for message in found]
 
 
+def stepped(db: topicdb.Database, at_least: AtLeastLike) -> list[bytes]:
+    at = db.scan_iterator("m", at_least=at_least)
+    return list(db.next(at, at_least=at_least).batch.values)
+
+
+def exported(db: topicdb.Database, at_least: AtLeastLike) -> list[bytes]:
+    with tempfile.TemporaryDirectory() as place:
+        return [b""] * db.export_parquet(f"{place}/m.parquet", "m", at_least=at_least).messages
+
+
 READS: dict[str, Read] = {
     "scan": lambda db, it: [message.value for message in db.scan("m", at_least=it)],
     "last": lambda db, it: [message.value for message in db.last("m", at_least=it)][-1:],
     "summarize": lambda db, it: [b""] * db.summarize("m", at_least=it)[0].messages,
+    "next_of_scan": stepped,
+    "export_parquet": exported,
     "tail": tailed,
     "subscribe": subscribed,
 }

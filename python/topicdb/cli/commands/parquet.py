@@ -11,6 +11,7 @@ from rich.filesize import decimal
 import topicdb
 from topicdb import _core
 from topicdb.cli.options import (
+    AcknowledgedOption,
     EndOption,
     FiltersOption,
     JsonOption,
@@ -23,6 +24,7 @@ from topicdb.cli.options import (
     TzOption,
     creating,
     directory_argument,
+    seen_of,
 )
 from topicdb.cli.output import print_json
 from topicdb.cli.places import Place, at_place
@@ -67,6 +69,7 @@ def export(
         ),
     ] = None,
     partial: PartialOption = False,
+    acknowledged: AcknowledgedOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write messages to Parquet files, which import reads back.
@@ -89,6 +92,7 @@ def export(
             properties=properties,
             progress=meter.advance,
             partial=partial,
+            at_least=seen_of(acknowledged=acknowledged),
         )
     if as_json:
         print_json(_json_of(done))

@@ -17,11 +17,13 @@ import typer
 from topicdb.arguments.times import time_us
 from topicdb.cli.errors import UserError
 from topicdb.cli.options import (
+    AcknowledgedOption,
     EndOption,
     FiltersOption,
     PartialOption,
     StartOption,
     TzOption,
+    seen_of,
 )
 from topicdb.cli.output import json_fields, printable, value_text
 from topicdb.cli.places import Place, at_place
@@ -69,6 +71,7 @@ def sql(
     ] = Output.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     partial: PartialOption = False,
+    acknowledged: AcknowledgedOption = False,
 ) -> None:
     """Answer an SQL query about messages, with DuckDB.
 
@@ -89,7 +92,11 @@ def sql(
 
     with place.read(partial=partial) as database:
         stored = topicdb.duckdb.scan(
-            database, filter or "#", **range_of(start, end, tz), partial=partial
+            database,
+            filter or "#",
+            **range_of(start, end, tz),
+            partial=partial,
+            at_least=seen_of(acknowledged=acknowledged),
         )
         import duckdb  # after topicdb.duckdb, whose error says which extra is missing
 

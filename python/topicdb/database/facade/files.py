@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from topicdb.arguments.times import TimeLike
-from topicdb.database.view import View, reading
+from topicdb.database.view import reading, view_of
 from topicdb.engine import Engine
 from topicdb.engines.features import require
 from topicdb.parquet import files
 from topicdb.parquet.files import PathLike, Progress
 from topicdb.parquet.results import Exported, Imported
+from topicdb.types import AtLeastLike
 
 
 class ParquetFiles:
@@ -29,6 +30,7 @@ class ParquetFiles:
         properties: bool | None = None,
         progress: Progress | None = None,
         partial: bool = False,
+        at_least: AtLeastLike | None = None,
     ) -> Exported:
         """Writes messages, ``start`` <= timestamp < ``end``, to a file or a directory of files.
 
@@ -52,6 +54,7 @@ class ParquetFiles:
                 stored.
             partial: as in ``scan``. ``Exported.missing_shards`` tells what was left out, and so
                 does the metadata of the files: ``topicdb.missing_shards``, such as ``1,3``.
+            at_least: as in ``scan``.
 
         Returns:
             How much was written, and the files.
@@ -59,6 +62,7 @@ class ParquetFiles:
         Raises:
             ExistsError: there is something at ``path``.
             TopicError, ValueError: bad arguments.
+            StaleError, NoQuorumError: as in ``scan``.
             ModuleNotFoundError: pyarrow is missing: install ``topicdb[arrow]``.
             OSError: the file system failed.
 
@@ -66,8 +70,9 @@ class ParquetFiles:
             >>> db.export_parquet("site.parquet", "site/#", start="-7d").messages
             2
         """
+        view = view_of(self._core, partial=partial, at_least=at_least)
         return files.export(
-            reading(self._core, filter, View(partial)),
+            reading(self._core, filter, view),
             path,
             filter,
             times=(start, end),

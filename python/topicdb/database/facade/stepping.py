@@ -76,6 +76,7 @@ class Stepping:
         *,
         start: TimeLike | None = None,
         end: TimeLike | None = None,
+        at_least: AtLeastLike | None = None,
     ) -> Iterator:
         """Returns an iterator at the first message of ``stream`` from ``start`` on.
 
@@ -86,6 +87,7 @@ class Stepping:
             filter: one topic filter.
             start: as in ``scan``.
             end: as in ``scan``.
+            at_least: as in ``scan``.
 
         Returns:
             The iterator, for ``next``.
@@ -97,7 +99,8 @@ class Stepping:
             (1, True)
         """
         one_filter(filter)
-        return self._core.iterator(stream, filter, *time_range_us(start, end))
+        view = view_of(self._core, partial=False, at_least=at_least)
+        return view.of(self._core).iterator(stream, filter, *time_range_us(start, end))
 
     def scan_iterator(
         self,
@@ -149,6 +152,7 @@ class Stepping:
         *,
         properties: bool = ...,
         raw: bool = ...,
+        at_least: AtLeastLike | None = ...,
     ) -> Page: ...
 
     @overload
@@ -160,6 +164,7 @@ class Stepping:
         properties: bool = ...,
         raw: bool = ...,
         on_loss: OnLoss = ...,
+        at_least: AtLeastLike | None = ...,
     ) -> ScanPage: ...
 
     def next(
@@ -170,6 +175,7 @@ class Stepping:
         properties: bool = False,
         raw: bool = False,
         on_loss: OnLoss = "report",
+        at_least: AtLeastLike | None = None,
     ) -> Page | ScanPage:
         """Returns at most ``rows`` messages from ``iterator`` on, and the iterator behind them.
 
@@ -181,6 +187,8 @@ class Stepping:
             on_loss: as in ``consumer``. A scan has a loss where a generation was dropped with
                 messages that it had still to give. The page then has no messages, and its iterator
                 continues behind them; LossError has that iterator, too.
+            at_least: as in ``scan``. ``iterator.serials`` of a scan that began at another site lets
+                it wait until this one has all of the scan.
 
         Returns:
             A ``Page`` for an iterator of a stream, a ``ScanPage`` for one of a scan.
@@ -190,7 +198,8 @@ class Stepping:
                 dropped, or ``keep_last`` has merged the generation that a scan was reading with
                 others.
             MissingShardError: a shard is missing that it has yet to read.
-            ValueError: this handle was opened before the commits of the scan: see ``refresh``.
+            ValueError: this handle was opened before the commits of the scan: see ``refresh``. Or
+                this site has not come to them: see ``at_least``.
 
         Example:
             >>> page = db.next(db.scan_iterator("#"), 2)
@@ -202,10 +211,11 @@ class Stepping:
         report = Reporter("a scan", on_loss)
         if not isinstance(iterator, Iterator | ScanIterator):
             raise wrong_type("iterator", "Iterator or ScanIterator", iterator)
+        engine = view_of(self._core, partial=False, at_least=at_least).of(self._core)
         if isinstance(iterator, Iterator):
-            page = self._core.next(iterator, rows, BATCH_BYTES_MAX)
+            page = engine.next(iterator, rows, BATCH_BYTES_MAX)
             return Page(page.iterator, page.batch.read_as(form), page.end_of_stream)
-        step = self._core.next_of_scan(iterator, rows, BATCH_BYTES_MAX)
+        step = engine.next_of_scan(iterator, rows, BATCH_BYTES_MAX)
         if step.loss is not None:
             try:
                 report(step.loss)

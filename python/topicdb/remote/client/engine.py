@@ -152,8 +152,10 @@ class RemoteEngine:
         return self._call(Engine.scan_iterator, filter, start, end)
 
     def next_of_scan(self, iterator: ScanIterator, rows_max: int, bytes_max: int) -> ScanStep:
-        found = self.connection.call("next_of_scan", iterator, rows_max, bytes_max)
-        behind, batch, end_of_scan, loss = found
+        def ask(connection: Connection, call: str, *asked: Asked) -> Any:
+            return connection.call(call, *asked, iterator, rows_max, bytes_max)
+
+        behind, batch, end_of_scan, loss = self._begin("next_of_scan", ask)
         return ScanStep(behind, batch, end_of_scan, None if loss is None else Loss(*loss))
 
     def slices(

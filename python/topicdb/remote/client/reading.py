@@ -100,7 +100,13 @@ class RemoteScan:
     def arrow_stream(self, rows_max: int, bytes_max: int, form: Form = "stored") -> object:
         """Returns the rest as an Arrow C stream."""
 
+        # The caller gets the error of a read that must see something. That of a batch which pyarrow
+        # asks for later would be one of pyarrow's.
+        first = None if self._needs is None else self.next_arrow(rows_max, bytes_max, form)
+
         def batches() -> Any:
+            if first is not None:
+                yield first
             while (arrow := self.next_arrow(rows_max, bytes_max, form)) is not None:
                 yield arrow
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from topicdb import _core
 from topicdb.cursor.columns import read_columns, reads_columns
 from topicdb.cursor.scan import check_batch_limits
 from topicdb.engine import Engine, ScanCursor
@@ -83,8 +84,15 @@ class Reads:
         return self._named(scans)
 
     def calls(self) -> dict[str, Callable[..., Any]]:
-        """Returns the calls that open something that lasts, by name."""
-        return self._named({"tail": self._tail, "watch": self._watch, "subscribe": self._subscribe})
+        """Returns the calls that open something that lasts, or read a step, by name."""
+        calls: dict[str, Callable[..., Any]] = {
+            "tail": self._tail,
+            "watch": self._watch,
+            "subscribe": self._subscribe,
+        }
+        if not self._prefix:  # iterators name their shards
+            calls |= {"next": self._next, "next_of_scan": self._next_of_scan}
+        return self._named(calls)
 
     def served(self) -> dict[str, Callable[..., Any]]:
         """Returns the methods of the engine that are passed on unchanged, by name."""
@@ -119,6 +127,24 @@ class Reads:
         if columns is None or not reads_columns(self._core, "scan_slices"):
             return self._core.scan_slices(filters, slices)
         return read_columns(self._core, "scan_slices", (filters, slices), columns)
+
+    def _next(self, caller: Caller, iterator: _core.Iterator, rows: int, size: int) -> Any:
+        if not isinstance(iterator, _core.Iterator):
+            raise TypeError("next: expected an iterator")
+        check_batch_limits(rows, size)
+        caller.access.check_read(iterator.filter)
+        size = caller.charge.share(min(size, self._limits.batch_bytes_max))
+        return self._core.next(iterator, rows, size)
+
+    def _next_of_scan(
+        self, caller: Caller, iterator: _core.ScanIterator, rows: int, size: int
+    ) -> Any:
+        if not isinstance(iterator, _core.ScanIterator):
+            raise TypeError("next_of_scan: expected an iterator of a scan")
+        check_batch_limits(rows, size)
+        caller.access.check_read(iterator.filters)
+        size = caller.charge.share(min(size, self._limits.batch_bytes_max))
+        return self._core.next_of_scan(iterator, rows, size)
 
     def _tail(
         self, caller: Caller, filters: Any, after: Any, until: Any, given: Any = ()

@@ -99,8 +99,6 @@ class Service:
         self._calls: dict[str, Callable[..., Any]] = {
             "hello": self._hello,
             "extent": self._extent,
-            "next": self._next,
-            "next_of_scan": self._next_of_scan,
             "trim": self._trim,
             "snapshot": self._snapshot,
             "verify": self._verify,
@@ -273,24 +271,6 @@ class Service:
         with suppress(NotImplementedError):
             id = self._core.scan_iterator(filters or "#", None, None).database.hex()
         return replace(self.database._extent(filters), database=id)
-
-    def _next(self, caller: Caller, iterator: _core.Iterator, rows: int, size: int) -> Any:
-        if not isinstance(iterator, _core.Iterator):
-            raise TypeError("next: expected an iterator")
-        check_batch_limits(rows, size)
-        caller.access.check_read(iterator.filter)
-        size = caller.charge.share(min(size, self.limits.batch_bytes_max))
-        return self._core.next(iterator, rows, size)
-
-    def _next_of_scan(
-        self, caller: Caller, iterator: _core.ScanIterator, rows: int, size: int
-    ) -> Any:
-        if not isinstance(iterator, _core.ScanIterator):
-            raise TypeError("next_of_scan: expected an iterator of a scan")
-        check_batch_limits(rows, size)
-        caller.access.check_read(iterator.filters)
-        size = caller.charge.share(min(size, self.limits.batch_bytes_max))
-        return self._core.next_of_scan(iterator, rows, size)
 
     # Administration.
 

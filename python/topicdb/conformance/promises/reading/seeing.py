@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from topicdb import _core
+from topicdb._core import Iterator
 from topicdb.conformance import expect
 from topicdb.conformance.lab import Lab, read
 from topicdb.conformance.promise import promise
@@ -20,7 +21,13 @@ def _reads(lab: Lab) -> dict[str, Callable[[Engine], object]]:
         "scan": ("", lambda e: read(e.scan("#", None, None, "none", None))),
         "last": ("", lambda e: read(e.last("#", None, None))),
         "streams": ("streams", lambda e: e.streams("#", None, None, None)),
+        "iterator": ("streams", lambda e: _begin(e, lab.engine)),
+        "next": ("streams", lambda e: e.next(_begin(lab.engine, lab.engine), 1, 1_000)),
         "scan_iterator": ("steps", lambda e: e.scan_iterator("#", None, None)),
+        "next_of_scan": (
+            "steps",
+            lambda e: e.next_of_scan(lab.engine.scan_iterator("#", None, None), 1, 1_000),
+        ),
         "slices": ("slices", lambda e: e.slices(["#"], None, None, {}, {}, 1 << 20)),
         "scan_slices": ("slices", lambda e: read(e.scan_slices(["#"], []))),
         "explain": ("explain", lambda e: e.explain("#", None, None)),
@@ -31,6 +38,11 @@ def _reads(lab: Lab) -> dict[str, Callable[[Engine], object]]:
     }
     lacks = lacks_of(lab.engine)
     return {name: use for name, (feature, use) in reads.items() if feature not in lacks}
+
+
+def _begin(engine: Engine, other: Engine) -> Iterator:
+    """Returns an iterator of ``engine`` at the first message of a stream that ``other`` knows."""
+    return engine.iterator(other.streams("#", None, None, None)[0], "#", None, None)
 
 
 def _count(engine: Engine) -> int:

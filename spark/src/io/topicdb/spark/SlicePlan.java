@@ -8,6 +8,7 @@ import io.topicdb.spark.select.Options;
 import io.topicdb.spark.select.Selection;
 import io.topicdb.spark.select.Top;
 import io.topicdb.spark.summary.TopTimes;
+import io.topicdb.spark.types.AtLeast;
 import io.topicdb.spark.types.Slab;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -49,7 +50,7 @@ record SlicePlan(Place place, List<List<Slice>> tasks) {
    */
   static SlicePlan of(Options options, Selection all, boolean withValues, Top top) {
     Place place = Place.of(options);
-    try (MessageSource source = place.open()) {
+    try (MessageSource source = place.open(options.atLeast(), all.filters())) {
       if (all.isEmpty()) {
         return new SlicePlan(place, List.of());
       }
@@ -78,7 +79,7 @@ record SlicePlan(Place place, List<List<Slice>> tasks) {
               moment.merge(slice.slab().shard(), slice.until(), Math::max);
               needed.add(slice.slab());
             });
-    try (MessageSource source = place.open()) {
+    try (MessageSource source = place.open(new AtLeast(moment), narrowed.filters())) {
       if (options.failsOnDataLoss()) {
         needed.removeAll(source.slabs(narrowed.filters()));
         Losses.check(needed, options.place());

@@ -1,5 +1,6 @@
 package io.topicdb.spark.core;
 
+import io.topicdb.spark.types.AtLeast;
 import io.topicdb.spark.types.CommitSpan;
 import io.topicdb.spark.types.Extent;
 import io.topicdb.spark.types.Grouping;
@@ -13,6 +14,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 
 /**
  * A handle of a database that is open for reading. Whoever opens it owns it and closes it, after
@@ -102,6 +104,23 @@ public final class Database implements LogSource {
   @Override
   public synchronized void refresh() {
     Native.refresh(open());
+  }
+
+  /** Waits. What was uploaded is of the past: it may lack what was acknowledged since. */
+  @Override
+  public synchronized void see(AtLeast needs, List<String> filters) {
+    if (needs.isNothing()) {
+      return;
+    }
+    if (objects != null && needs.serials() == null) {
+      throw new TopicDbException(
+          "StaleError",
+          "an upload has what was stored when it was made, not all that was acknowledged since:"
+              + " leave out atLeast, or read from a server");
+    }
+    long[] serials = needs.serials() == null ? null : pairs(needs.serials());
+    long wait = objects == null ? TimeUnit.MILLISECONDS.toMicros(AtLeast.WAIT_MILLIS) : 0;
+    Native.see(open(), serials, wait);
   }
 
   @Override

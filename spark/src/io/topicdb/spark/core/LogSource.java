@@ -1,5 +1,6 @@
 package io.topicdb.spark.core;
 
+import io.topicdb.spark.types.AtLeast;
 import io.topicdb.spark.types.CommitSpan;
 import io.topicdb.spark.types.Limits;
 import java.util.List;
@@ -12,6 +13,14 @@ import java.util.Map;
 public interface LogSource extends MessageSource {
   /** Lets it show what was written since. */
   void refresh();
+
+  /**
+   * Waits until its reads see what they must. Throws a StaleError or NoQuorumError if they do not in
+   * time.
+   *
+   * @param filters of the reads to come; null stands for every topic
+   */
+  void see(AtLeast needs, List<String> filters);
 
   /**
    * Returns a scan of commits: each message that matches a filter once, in each shard in the order

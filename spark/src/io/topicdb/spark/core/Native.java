@@ -32,6 +32,13 @@ final class Native {
   /** Lets it show what was written since. */
   static native void refresh(long database);
 
+  /**
+   * Waits until reads see what they must.
+   *
+   * @param serials shards and serials by turns; null stands for all that was acknowledged
+   */
+  static native void see(long database, long[] serials, long timeoutMicros);
+
   /** Returns the last serial of each open shard: shards and serials by turns. */
   static native long[] serials(long database);
 

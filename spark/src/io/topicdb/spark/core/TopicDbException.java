@@ -43,6 +43,10 @@ public final class TopicDbException extends IllegalArgumentException {
     "QuotaError",
     "ExistsError",
     "MissingShardError",
+    "NoQuorumError",
+    "UnknownOutcomeError",
+    "StaleError",
+    "ClusterError",
   };
 
   /** Stands for an exception of C++ that the core should not throw, such as a lack of memory. */

@@ -4,6 +4,7 @@ import io.topicdb.spark.core.LogSource;
 import io.topicdb.spark.core.MessageSource;
 import io.topicdb.spark.core.Urls;
 import io.topicdb.spark.select.Options;
+import io.topicdb.spark.types.AtLeast;
 import java.io.Serializable;
 import java.util.List;
 
@@ -14,6 +15,22 @@ import java.util.List;
 public interface Place extends Serializable {
   /** Opens all shards, on the driver. The caller closes it. Throws TopicDbException. */
   LogSource open();
+
+  /**
+   * Opens all shards, on the driver, and waits until reads see what they must.
+   *
+   * @param filters of the read; null stands for every topic
+   */
+  default LogSource open(AtLeast needs, List<String> filters) {
+    LogSource source = open();
+    try {
+      source.see(needs, filters);
+      return source;
+    } catch (RuntimeException | Error error) {
+      source.close();
+      throw error;
+    }
+  }
 
   /**
    * Opens what a task reads. The caller closes it. Throws TopicDbException.

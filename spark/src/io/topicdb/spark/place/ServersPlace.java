@@ -4,6 +4,7 @@ import io.topicdb.spark.core.LogSource;
 import io.topicdb.spark.core.MessageSource;
 import io.topicdb.spark.remote.RemoteSource;
 import io.topicdb.spark.select.Servers;
+import io.topicdb.spark.types.AtLeast;
 import java.util.List;
 
 /**
@@ -14,7 +15,12 @@ import java.util.List;
 record ServersPlace(Servers servers, String database) implements Place {
   @Override
   public LogSource open() {
-    return RemoteSource.openToPlan(servers);
+    return RemoteSource.openToPlan(servers, AtLeast.NOTHING, null);
+  }
+
+  @Override
+  public LogSource open(AtLeast needs, List<String> filters) {
+    return RemoteSource.openToPlan(servers, needs, filters);
   }
 
   @Override

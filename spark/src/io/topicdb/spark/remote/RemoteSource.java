@@ -6,53 +6,96 @@ import io.topicdb.spark.core.MessageScan;
 import io.topicdb.spark.core.Slice;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.select.Servers;
+import io.topicdb.spark.types.AtLeast;
 import io.topicdb.spark.types.CommitSpan;
 import io.topicdb.spark.types.Extent;
 import io.topicdb.spark.types.Grouping;
 import io.topicdb.spark.types.Limits;
 import io.topicdb.spark.types.Slab;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 
 /** A database at a server. */
 public final class RemoteSource implements LogSource {
+  private static final String BEHIND = "StorageError"; // of a server that lacks what was planned
+  private static final Set<String> LACKING = Set.of("StaleError", "NoQuorumError");
+  private static final Set<String> IS_BEHIND = Set.of(BEHIND, "StaleError", "NoQuorumError");
+  private static final long PAUSE_MILLIS = 50;
+
   private final Connection connection;
 
   /** What the check of a task has found, until the read has taken it; null otherwise. */
   private Extent checked;
+
+  /** What its reads must see, and how long each of them waits for it. */
+  private AtLeast needs = AtLeast.NOTHING;
+
+  private long waitMillis;
 
   private RemoteSource(Connection connection) {
     this.connection = connection;
   }
 
   /**
-   * Opens the database on the driver, at the first server that answers. A server that reads what
-   * another process writes shows what is there now.
+   * Opens the database on the driver, at the first server that answers and sees what the read must
+   * see. Each may take its part of the time. A server that reads what another process writes shows
+   * what is there now.
    *
-   * @throws TopicDbException UnavailableError, which names all servers, if none answers
+   * @param filters of the read, if it must see something; null stands for every topic
+   * @throws TopicDbException UnavailableError, which names all servers, if none answers; StaleError
+   *     or NoQuorumError if none sees it
    */
-  public static RemoteSource openToPlan(Servers servers) {
-    return first(servers, servers.addresses(), source -> source.refresh());
+  public static RemoteSource openToPlan(Servers servers, AtLeast needs, List<String> filters) {
+    List<String> addresses = servers.addresses();
+    return first(
+        servers,
+        addresses,
+        source -> {
+          source.refresh();
+          source.waitMillis = AtLeast.WAIT_MILLIS / addresses.size();
+          source.see(needs, filters);
+        });
   }
 
   /**
    * Opens the database for a task. It takes a server that has what is wanted: one of this host, or
-   * else any, so that the tasks use all of them.
+   * else any, so that the tasks use all of them. If all that answer are behind, as sites of a cluster
+   * may be for a moment, it waits.
    *
    * @param filters of the read; null stands for every topic
    * @throws TopicDbException as {@link #openToPlan} does; ValueError if a server has another
-   *     database; StorageError if the shard does not reach so far anywhere
+   *     database; StorageError if the shard does not reach so far anywhere in time
    */
   public static RemoteSource openToRead(
       Servers servers, String database, List<String> filters, int shard, long until) {
-    List<String> addresses = Replicas.nearestFirst(servers.addresses());
-    return first(
-        servers, addresses, source -> source.check(database, filters, shard, until));
+    long giveUpAt = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(AtLeast.WAIT_MILLIS);
+    while (true) {
+      List<String> addresses = Replicas.nearestFirst(servers.addresses());
+      try {
+        return first(servers, addresses, source -> source.check(database, filters, shard, until));
+      } catch (TopicDbException error) {
+        if (!error.name().equals(BEHIND) || System.nanoTime() >= giveUpAt) {
+          throw error;
+        }
+      }
+      pause();
+    }
+  }
+
+  private static void pause() {
+    try {
+      Thread.sleep(PAUSE_MILLIS);
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+      throw new TopicDbException("InterruptedError", "the task was ended while it waited", error);
+    }
   }
 
   private static RemoteSource first(
@@ -71,7 +114,7 @@ public final class RemoteSource implements LogSource {
         }
         if (error.name().equals(TopicDbException.UNAVAILABLE)) {
           reasons.add(error.text());
-        } else if (error.name().equals("StorageError")) {
+        } else if (IS_BEHIND.contains(error.name())) {
           behind = error; // like one that does not answer
         } else {
           throw error;
@@ -101,7 +144,7 @@ public final class RemoteSource implements LogSource {
     checked = asked(filters);
     if (!includes(checked, shard, until)) {
       throw new TopicDbException(
-          "StorageError",
+          BEHIND,
           "shard " + shard + " of " + connection.address() + " ends before commit " + until
               + ", which the query has planned to read: was the database replaced, or restored"
               + " from a copy?");
@@ -157,9 +200,39 @@ public final class RemoteSource implements LogSource {
       Map<Integer, Long> after,
       Map<Integer, Long> until,
       long bytesMax) {
-    Object found = connection.call("slices", filters, start, end, after, until, bytesMax);
+    Object found = seeing("slices", filters, start, end, after, until, bytesMax);
     return connection.told(
         () -> ((List<?>) found).stream().map(one -> Wire.sliceOf((List<?>) one)).toList());
+  }
+
+  /** Returns the result of a call whose read must see what those of this source do. */
+  private Object seeing(String method, Object... arguments) {
+    if (needs.isNothing()) {
+      return connection.call(method, arguments);
+    }
+    long giveUpAt = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMillis);
+    List<Object> wanted = Arrays.asList(needs.serials(), TimeUnit.MILLISECONDS.toMicros(waitMillis));
+    List<Object> all = new ArrayList<>(Arrays.asList(arguments));
+    all.add(0, new Wire.Tuple(wanted));
+    while (true) {
+      try {
+        return connection.call("at_least." + method, all.toArray());
+      } catch (TopicDbException error) {
+        if (!LACKING.contains(error.name()) || System.nanoTime() >= giveUpAt) {
+          throw error;
+        }
+      }
+      pause();
+    }
+  }
+
+  /** Waits. Each read of it that is planned then is such a call, too: the server may begin anew. */
+  @Override
+  public void see(AtLeast wanted, List<String> filters) {
+    needs = wanted;
+    if (!wanted.isNothing()) {
+      slices(filters, 0L, 0L, Map.of(), Map.of(), 1L << 20); // of no time: there are none
+    }
   }
 
   @Override

@@ -25,6 +25,9 @@ final class Wire {
   /** The names of the layouts, by the numbers that the core has for them. */
   private static final List<String> LAYOUTS = List.of("", "skipstream", "columnar");
 
+  /** A tuple, where the protocol tells one from a list. Its items may be null. */
+  record Tuple(List<?> items) {}
+
   private Wire() {}
 
   /** Returns the bytes of a list of arguments. */
@@ -61,6 +64,10 @@ final class Wire {
       map.forEach((key, item) -> pairs.add(List.of(key, item)));
       json.append("{\"dict\":");
       put(json, blobs, pairs);
+      json.append('}');
+    } else if (value instanceof Tuple tuple) {
+      json.append("{\"tuple\":");
+      put(json, blobs, tuple.items());
       json.append('}');
     } else if (value instanceof List<?> list) {
       json.append('[');

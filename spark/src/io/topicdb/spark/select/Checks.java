@@ -3,6 +3,7 @@ package io.topicdb.spark.select;
 import io.topicdb.spark.core.Database;
 import io.topicdb.spark.core.TopicDbException;
 import io.topicdb.spark.core.Urls;
+import io.topicdb.spark.types.AtLeast;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
@@ -12,7 +13,7 @@ import java.util.stream.Stream;
 
 /**
  * Turns the texts of options into their values. The checks have the names of the functions of
- * topicdb.spark.options that do the same, and refuse with the same words.
+ * topicdb.spark.checks that do the same, and refuse with the same words.
  */
 final class Checks {
   private static final long SECONDS_MAX = 1_000_000_000; // less than this
@@ -26,6 +27,7 @@ final class Checks {
       case "filters" -> filters(text);
       case "time" -> Times.parse(text, "the time");
       case "offsets" -> offsets(text);
+      case "seen" -> seen(text);
       case "number" -> number(text);
       case "seconds" -> seconds(text);
       case "flag" -> flag(text);
@@ -104,6 +106,19 @@ final class Checks {
     }
     throw new IllegalArgumentException(
         "expected \"earliest\", \"latest\" or serials of commits by shard, such as"
+            + " {\"0\": 17, \"1\": 4}");
+  }
+
+  @SuppressWarnings("unchecked")
+  private static AtLeast seen(String text) {
+    if (text.strip().toLowerCase(Locale.ROOT).equals("acknowledged")) {
+      return AtLeast.ACKNOWLEDGED;
+    }
+    if (text.strip().startsWith("{")) {
+      return new AtLeast((Map<Integer, Long>) offsets(text));
+    }
+    throw new IllegalArgumentException(
+        "expected \"acknowledged\" or serials of commits by shard, such as"
             + " {\"0\": 17, \"1\": 4}");
   }
 

@@ -1,5 +1,6 @@
 package io.topicdb.spark.select;
 
+import io.topicdb.spark.types.AtLeast;
 import java.io.Serializable;
 import java.util.List;
 import java.util.Map;
@@ -15,6 +16,7 @@ import java.util.Map;
  * @param end µs since 1970, or null
  * @param after by shard: only later commits
  * @param until by shard: only commits up to this one
+ * @param atLeast what the read must see when it is planned
  * @param tasksMin about the least number of tasks
  * @param isPushingDown whether predicates limit what is read
  */
@@ -26,6 +28,7 @@ public record Options(
     Long end,
     Map<Integer, Long> after,
     Map<Integer, Long> until,
+    AtLeast atLeast,
     long tasksMin,
     boolean failsOnDataLoss,
     boolean isPushingDown)
@@ -68,6 +71,7 @@ public record Options(
         end,
         after,
         until,
+        (AtLeast) values.getOrDefault("atLeast", AtLeast.NOTHING),
         (Long) values.getOrDefault("minPartitions", 1L),
         (Boolean) values.getOrDefault("failOnDataLoss", true),
         (Boolean) values.getOrDefault("pushdown", true));

@@ -40,7 +40,8 @@ public final class LocalSummary implements LocalScan {
    * than one task is asked for: then tasks find them. Throws TopicDbException.
    */
   public static InternalRow[] find(Options options, Selection selection, Aggregates aggregates) {
-    try (MessageSource source = Place.of(options).open()) {
+    Place place = Place.of(options);
+    try (MessageSource source = place.open(options.atLeast(), selection.filters())) {
       List<Slice> slices =
           selection.isEmpty()
               ? List.of()
