@@ -50,6 +50,10 @@ simulate: ## simulate TOPICDB_SIM_SEEDS clusters (1,000,000: an hour) in which e
 test-cluster: ## kill and stop replicas TOPICDB_CLUSTER_ROUNDS (100) times; says so if there is no Cargo
 	@scripts/cluster.sh test $(ARGS)
 
+.PHONY: test-sites
+test-sites: ## the Python tests of local databases again, with databases on three sites; ARGS=embedded or connected
+	@scripts/test_sites.sh $(ARGS)
+
 .PHONY: test-histories
 test-histories: ## let sites and links fail, and check what clients were told; TOPICDB_HISTORY_SEEDS (5) times
 	@scripts/histories.sh run $(ARGS)
