@@ -99,12 +99,13 @@ void MemberKeeper::LearnAddresses(const ClusterState& state) {
 }
 
 bool MemberKeeper::KeepGroups(const ClusterState& state) {
-  WantedMembers members;
-  members.last_replica = state.last_replica;
-  for (const ClusterSite& site : state.sites) members.replicas.insert(site.replica);
-  WantedMembers owners = members;  // of the shards
+  WantedMembers owners;  // of the shards
+  owners.last_replica = state.last_replica;
+  WantedMembers members = owners;
   for (const ClusterSite& site : state.sites) {
-    if (site.state == SiteState::kLeaving) owners.replicas.erase(site.replica);
+    const bool leaves = site.state == SiteState::kLeaving;
+    if (!leaves) owners.replicas.insert(site.replica);
+    (leaves ? members.listeners : members.replicas).insert(site.replica);
   }
   bool is_done = KeepGroup(options_.group, members);
   const auto found = shards();
@@ -141,6 +142,8 @@ bool MemberKeeper::KeepGroup(std::uint64_t group, const WantedMembers& wanted) {
 
 void MemberKeeper::NoteProgress(const ClusterState& state,
                                 const std::vector<std::uint64_t>& shards) {
+  const auto cluster = site_.StatusOf(options_.group);
+  if (!cluster.ok()) return;
   std::vector<RaftStatus> groups;
   for (const std::uint64_t shard : shards) {
     auto status = site_.StatusOf(shard);
@@ -153,7 +156,9 @@ void MemberKeeper::NoteProgress(const ClusterState& state,
     ClusterCommand command;
     command.site = site.name;
     command.replica = site.replica;
-    if (site.state == SiteState::kLeaving && std::none_of(groups.begin(), groups.end(), has)) {
+    // Once a site is removed, the others must need no answer of it any more.
+    if (site.state == SiteState::kLeaving && std::none_of(groups.begin(), groups.end(), has) &&
+        !NeedsVote(*cluster, site.replica)) {
       command.kind = ClusterCommandKind::kRemoveSite;
     } else if (site.state == SiteState::kJoining &&
                std::all_of(groups.begin(), groups.end(), votes)) {

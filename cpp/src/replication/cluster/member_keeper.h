@@ -30,11 +30,11 @@ struct MemberKeeperOptions {
 //
 // - It tells the consensus where the other sites are.
 // - In each group that this site leads, it has new sites learn and then vote, and takes those out
-//   that leave. The groups of the shards lose a site first, and that of the cluster last, so that
-//   the site hears that it has left.
+//   that leave. The groups of the shards lose a site first. In that of the cluster it loses its
+//   vote, and it goes last, so that it hears that it has left and nobody needs it then.
 // - If this site leads the group of the cluster, it notes in the state when a new site has all
-//   shards, and when one that leaves is in no shard any more. It sees both in what is committed
-//   here.
+//   shards, and when one that leaves is in no shard any more and has no vote. It sees both in what
+//   is committed here.
 // - If this site hears of no leader, it asks others whether it is a member still, and says where it
 //   is. If it has left, it notes that, and its replicas take part no more.
 //

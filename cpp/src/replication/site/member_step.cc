@@ -28,11 +28,15 @@ bool HasMajority(const RaftStatus& group, const std::vector<std::uint64_t>& vote
 }  // namespace
 
 bool IsSettled(const RaftStatus& group, const WantedMembers& wanted) {
-  const auto is_right = [&](const RaftMember& member) {
-    return member.is_voter && !member.is_leaving && wanted.replicas.contains(member.replica);
-  };
-  return group.members.size() == wanted.replicas.size() &&
-         std::all_of(group.members.begin(), group.members.end(), is_right);
+  std::size_t voters = 0;
+  for (const RaftMember& member : group.members) {
+    if (member.is_leaving) return false;
+    voters += member.is_voter ? 1 : 0;
+    if (!(member.is_voter ? wanted.replicas : wanted.listeners).contains(member.replica)) {
+      return false;
+    }
+  }
+  return voters == wanted.replicas.size();
 }
 
 bool HasMember(const RaftStatus& group, std::uint64_t replica) {
@@ -43,6 +47,12 @@ bool HasMember(const RaftStatus& group, std::uint64_t replica) {
 bool HasVoter(const RaftStatus& group, std::uint64_t replica) {
   return std::any_of(group.members.begin(), group.members.end(), [&](const RaftMember& member) {
     return member.replica == replica && member.is_voter && !member.is_leaving;
+  });
+}
+
+bool NeedsVote(const RaftStatus& group, std::uint64_t replica) {
+  return std::any_of(group.members.begin(), group.members.end(), [&](const RaftMember& member) {
+    return member.replica == replica && (member.is_voter || member.is_leaving);
   });
 }
 
@@ -68,7 +78,9 @@ MemberStep NextMemberStep(const RaftStatus& group, const WantedMembers& wanted, 
     missing.erase(member.replica);
     const bool is_unknown = member.replica > wanted.last_replica;
     if (!is_unknown && !wanted.replicas.contains(member.replica)) {
-      must_go = true;
+      const bool listens = wanted.listeners.contains(member.replica);
+      if (listens) step.learners.push_back(member.replica);
+      must_go = must_go || member.is_voter || !listens;
       own_must_go = own_must_go || member.replica == own;
       continue;
     }

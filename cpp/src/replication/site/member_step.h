@@ -12,6 +12,8 @@ namespace topicdb::replication {
 // The members that a group should have.
 struct WantedMembers {
   std::set<std::uint64_t> replicas;
+  // Replicas that are to go, and stay without a vote until they have heard that.
+  std::set<std::uint64_t> listeners;
   // Replicas beyond this one are newer than what the leader knows, and stay.
   std::uint64_t last_replica = 0;
 };
@@ -30,17 +32,20 @@ struct MemberStep {
   bool operator==(const MemberStep&) const = default;
 };
 
-// Returns whether the members of a group are the wanted ones, and all of them vote.
+// Returns whether the members of a group are the wanted ones, and all of them vote but those that
+// only listen.
 bool IsSettled(const RaftStatus& group, const WantedMembers& wanted);
 
 // These return whether a replica is in a group at all, and whether it votes there for good.
 bool HasMember(const RaftStatus& group, std::uint64_t replica);
 bool HasVoter(const RaftStatus& group, std::uint64_t replica);
+// Returns whether the group may need the vote of a replica, which may be about to lose it.
+bool NeedsVote(const RaftStatus& group, std::uint64_t replica);
 
 // Returns what the leader of a group does next. Members that are not wanted go first, as soon as a
-// majority of the others is up: without it nothing more could be written. A new member learns what
-// there is, and votes once it has nearly everything. One change is made at a time.
-// REQUIRES: `group` is what its leader `own` knows
+// majority of the others is up: without it nothing more could be written. Those that only listen
+// lose their vote as others go. A new member learns what there is, and votes once it has nearly
+// everything. One change is made at a time. REQUIRES: `group` is what its leader `own` knows
 MemberStep NextMemberStep(const RaftStatus& group, const WantedMembers& wanted, std::uint64_t own);
 
 // Returns the voter that can best lead in the place of `own`: one that is up and wanted, and has

@@ -125,6 +125,7 @@ TEST_F(MemberKeeperTest, ASiteLeavesByItself) {
   AppendAt("a", "1");
   ASSERT_TRUE(SiteOf("a").Leave("a", kLong).ok());
   EXPECT_EQ(ReadAt("b", AppendAt("c", "2")), (Values{"1", "2"}));
+  AwaitGone("b", "a");  // b may hear of it later than a
   EXPECT_EQ(SiteOf("b").state().Names(), "b, c");
 }
 
@@ -139,6 +140,9 @@ TEST_F(MemberKeeperTest, TheOnlySiteDoesNotLeave) {
   ASSERT_TRUE(SiteOf("b").Leave("a", kLong).ok());
   Stop("a");
   EXPECT_EQ(ReadAt("b", AppendAt("b", "2")), (Values{"1", "2"}));
+  JoinAs("c");  // b alone agrees on the sites, too
+  AwaitMember("c");
+  EXPECT_EQ(ReadAt("c", AppendAt("c", "3")), (Values{"1", "2", "3"}));
 }
 
 TEST_F(MemberKeeperTest, ASiteWhoseMachineIsLostIsReplaced) {

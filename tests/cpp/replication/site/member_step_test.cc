@@ -39,16 +39,16 @@ MemberStep Change(const std::vector<std::uint64_t>& voters,
 
 MemberStep Next(const RaftStatus& group, const std::set<std::uint64_t>& wanted,
                 std::uint64_t last_replica = 4) {
-  return NextMemberStep(group, {wanted, last_replica}, kOwn);
+  return NextMemberStep(group, {wanted, {}, last_replica}, kOwn);
 }
 
 TEST(MemberStep, NothingIsDoneIfAllIsRight) {
   const RaftStatus group = Group({Voter(1), Voter(2), Voter(3)});
   EXPECT_EQ(Next(group, {1, 2, 3}), MemberStep());
-  EXPECT_TRUE(IsSettled(group, {{1, 2, 3}, 3}));
-  EXPECT_FALSE(IsSettled(group, {{1, 2, 3, 4}, 4}));
-  EXPECT_FALSE(IsSettled(group, {{1, 2}, 3}));
-  EXPECT_FALSE(IsSettled(Group({Voter(1), Learner(2, 7)}), {{1, 2}, 2}));
+  EXPECT_TRUE(IsSettled(group, {{1, 2, 3}, {}, 3}));
+  EXPECT_FALSE(IsSettled(group, {{1, 2, 3, 4}, {}, 4}));
+  EXPECT_FALSE(IsSettled(group, {{1, 2}, {}, 3}));
+  EXPECT_FALSE(IsSettled(Group({Voter(1), Learner(2, 7)}), {{1, 2}, {}, 2}));
 }
 
 TEST(MemberStep, ANewMemberLearnsAndThenVotes) {
@@ -95,14 +95,33 @@ TEST(MemberStep, WhoLeadsHandsOverBeforeItGoes) {
   EXPECT_EQ(Next(Group({Voter(1), Voter(2, 70, false)}), {2}), MemberStep());
 }
 
+// The group of the cluster has a site that leaves until it knows that, and needs it for nothing.
+TEST(MemberStep, AMemberThatListensLosesItsVote) {
+  const WantedMembers wanted{{1, 2}, {3}, 4};
+  const auto next = [&](const RaftMember& third) {
+    return NextMemberStep(Group({Voter(1), Voter(2), third}), wanted, kOwn);
+  };
+  EXPECT_EQ(next(Voter(3)), Change({1, 2}, {3}));
+  EXPECT_EQ(next(Voter(3, 7, false)), Change({1, 2}, {3})) << "it need not be up";
+  EXPECT_EQ(next(Learner(3, 7)), MemberStep());
+  EXPECT_FALSE(IsSettled(Group({Voter(1), Voter(2), Voter(3)}), wanted));
+  EXPECT_TRUE(IsSettled(Group({Voter(1), Voter(2), Learner(3, 7)}), wanted));
+  EXPECT_TRUE(IsSettled(Group({Voter(1), Voter(2)}), wanted)) << "it has gone already";
+  EXPECT_FALSE(IsSettled(Group({Voter(1), Learner(2, 7), Learner(3, 7)}), wanted));
+  const MemberStep own = NextMemberStep(Group({Voter(1), Voter(2)}), {{2}, {1}, 2}, kOwn);
+  EXPECT_EQ(own.kind, MemberStepKind::kHandOver);
+}
+
 TEST(MemberStep, NothingIsDoneWhileAChangeIsUnderWay) {
   RaftMember leaving = Voter(3);
   leaving.is_leaving = true;
   const RaftStatus group = Group({Voter(1), Voter(2), leaving});
   EXPECT_EQ(Next(group, {1, 2, 4}), MemberStep());
-  EXPECT_FALSE(IsSettled(group, {{1, 2}, 4}));
+  EXPECT_FALSE(IsSettled(group, {{1, 2}, {}, 4}));
   EXPECT_FALSE(HasVoter(group, 3));
   EXPECT_TRUE(HasMember(group, 3));
+  EXPECT_TRUE(NeedsVote(group, 3));
+  EXPECT_FALSE(NeedsVote(Group({Voter(1), Learner(3, 7)}), 3));
 }
 
 // A leader may know an older state of the cluster than the one that has added a member.
