@@ -158,6 +158,12 @@ std::size_t Balance(const OpenSite& self) {
   return Unwrap(WithoutGil([&] { return site->Balance(); }));
 }
 
+std::uint32_t Upgrade(const OpenSite& self, std::chrono::microseconds timeout) {
+  const auto site = self.Use();
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(timeout);
+  return Unwrap(WithoutGil([&] { return site->Upgrade(patience); }));
+}
+
 py::bytes ClusterOf(const OpenSite& self) {
   const auto id = self.Use()->cluster_id();
   if (id == decltype(id){}) return {};
@@ -187,12 +193,16 @@ void RegisterSite(py::module_& module) {
       .def("cluster", &ClusterOf)
       .def("sites", &Sites)
       .def("replicas", &Replicas)
+      .def_property_readonly("format", [](const OpenSite& self) { return self.Use()->format(); })
+      .def_property_readonly("newest_format",
+                             [](const OpenSite& self) { return self.Use()->newest_format(); })
       .def_property_readonly("left",
                              [](const OpenSite& self) { return self.Use()->Standing().message(); })
       .def("leave", &ChangeSites<&Site::Leave>, py::arg("name"), py::arg("timeout_us"))
       .def("forget", &ChangeSites<&Site::Forget>, py::arg("name"), py::arg("timeout_us"))
       .def("step_down", &StepDown, py::arg("name"))
       .def("balance", &Balance)
+      .def("upgrade", &Upgrade, py::arg("timeout_us"))
       .def("close", &OpenSite::Close);
 }
 

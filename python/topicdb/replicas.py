@@ -10,7 +10,7 @@ from topicdb.arguments.times import duration_us
 
 ReplicaState: TypeAlias = Literal["following", "taking over", "leading", "giving up", "failed"]
 SiteState: TypeAlias = Literal["member", "joining", "leaving"]
-SitesChange: TypeAlias = Literal["leave", "forget", "step_down", "balance"]
+SitesChange: TypeAlias = Literal["leave", "forget", "step_down", "balance", "upgrade"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,9 @@ class ClusterStatus:
         sites: all sites of the cluster, by name.
         shards: the replicas of this site, by shard.
         left: why the site that was asked is no member of the cluster any more; None while it is.
+        format: the format that is in force: no site writes what came with a later one.
+        newest_format: the newest one with which the site that was asked can work. Once all sites
+            can work with a later one than ``format``, ``Cluster.upgrade`` puts it in force.
     """
 
     id: str
@@ -81,6 +84,8 @@ class ClusterStatus:
     sites: list[SiteStatus]
     shards: list[ReplicaStatus]
     left: str | None = None
+    format: int = 1
+    newest_format: int = 1
 
     def leader_of(self, shard: int) -> SiteStatus | None:
         """Returns the site that leads a shard.
@@ -103,7 +108,11 @@ class ClusterAccess(Protocol):
         ...
 
     def change(self, change: SitesChange, name: str, timeout_us: int) -> int:
-        """Makes a change. Returns how many shards were handed over, of ``balance``."""
+        """Makes a change.
+
+        Returns how many shards were handed over, of ``balance``, and the format in force, of
+        ``upgrade``.
+        """
         ...
 
 
@@ -204,6 +213,32 @@ class Cluster:
             2
         """
         return self._access.change("balance", "", 0)
+
+    def upgrade(self, *, timeout: str | timedelta = "10s") -> int:
+        """Puts the newest format in force with which all sites can work.
+
+        Sites are upgraded one by one: until all of them run the new version of TopicDB, they go on
+        in the format in force. What a later format brings works after this call. There is no way
+        back to a version that does not know the format.
+
+        Arguments:
+            timeout: how long to wait for a majority of the sites.
+
+        Returns:
+            The format that is in force now.
+
+        Raises:
+            ClusterError: some sites cannot work with a later format than the one in force, or do
+                not answer, and the message names them; or a site has joined meanwhile. Nothing was
+                done.
+            NoQuorumError: no majority of the sites is up. Nothing was done.
+            UnknownOutcomeError: it may still be done, as ``status`` shows.
+
+        Example:
+            >>> db.cluster.upgrade()  # doctest: +SKIP
+            2
+        """
+        return self._access.change("upgrade", "", duration_us(timeout, what="timeout"))
 
     def __repr__(self) -> str:
         return "<topicdb.cluster.Cluster>"

@@ -10,6 +10,7 @@
 #include "topicdb/status.h"
 #include "topicdb/types/iterator.h"
 #include "topicdb/types/numbers.h"
+#include "topicdb/types/replicas.h"
 
 namespace topicdb::replication {
 
@@ -21,6 +22,13 @@ enum class EntryKind : std::uint8_t {
   kDrop = 4,   // drops column families
   kPart = 5,   // has a part of an entry that is too large for the log
 };
+
+// Returns the format of a cluster with which entries of this kind came: sites that know only
+// earlier ones stop at them.
+inline std::uint32_t FormatOf(EntryKind kind) {
+  constexpr std::uint32_t kFormatOfLaterKinds = 2;
+  return kind <= EntryKind::kPart ? kClusterFormatFirst : kFormatOfLaterKinds;
+}
 
 // Which column family of a slab. DO NOT CHANGE THESE VALUES: they are in logs.
 enum class FamilyPart : std::uint8_t {

@@ -37,4 +37,11 @@ inline Result<Decoder> OpenHashed(std::string_view bytes, const std::string& wha
                      "): upgrade TopicDB on this site");
 }
 
+// Returns kSchema for bytes of a kind that this version of TopicDB does not have. Their hash is
+// right, so they are not damaged.
+inline Status UnknownKind(const std::string& what, std::uint8_t kind) {
+  return SchemaFault(what + " is of a later version of TopicDB (kind " + std::to_string(kind) +
+                     "): upgrade TopicDB on this site");
+}
+
 }  // namespace topicdb::replication

@@ -16,12 +16,14 @@ inline void AppendStatus(std::string* out, const Status& status) {
   AppendPrefixed(out, status.message());
 }
 
-// Returns kCorruption for a code that there is not, and else the status in `found`.
+// Returns kSchema for a code that this version of TopicDB does not have, and else the status in
+// `found`.
 inline Status ReadStatus(Decoder* decoder, Status* found) {
   const auto code = decoder->Little<std::uint8_t>();
   const std::string_view message = decoder->Prefixed();
   if (code > static_cast<std::uint8_t>(Code::kCluster)) {
-    return Corruption("an unknown kind of error");
+    return SchemaFault("an error of a later version of TopicDB (" + std::to_string(code) +
+                       "): upgrade TopicDB on this site");
   }
   if (code != 0) *found = Status(static_cast<Code>(code), std::string(message));
   return Status::Ok();

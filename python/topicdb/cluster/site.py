@@ -92,7 +92,8 @@ class Site(Closing):
             LockedError: another process has the directory open.
             NotFoundError: there is no database that could be converted.
             CorruptionError: the log of this site has lost something.
-            SchemaError: a later version of TopicDB has written the directory.
+            SchemaError: a later version of TopicDB has written the directory, or the cluster
+                writes a format with which this one cannot work. Upgrade TopicDB at this site.
             StorageError: the file system failed, or nobody can listen at that address.
 
         Example:
@@ -153,7 +154,8 @@ class Site(Closing):
             StaleError: the shards of a site that joins have not come in time. Call this again with
                 the same options: the site goes on meanwhile.
             ClusterError: this site has left the cluster.
-            SchemaError: the options disagree with the schema that the cluster has.
+            SchemaError: the options disagree with the schema that the cluster has, or the cluster
+                writes a format with which this version of TopicDB cannot work.
             ClosedError: the site is closed, or has opened its database before.
             ValueError, TypeError: an option is wrong.
         """
@@ -178,7 +180,8 @@ class Site(Closing):
             for one in self._core.replicas()
         ]
         left = self._core.left or None
-        return ClusterStatus(self._core.cluster().hex(), self._name, sites, shards, left)
+        formats = self._core.format, self._core.newest_format
+        return ClusterStatus(self._core.cluster().hex(), self._name, sites, shards, left, *formats)
 
     @property
     def cluster(self) -> Cluster:
@@ -256,6 +259,8 @@ class _Access:
         core = self._site._core
         if change == "balance":
             return core.balance()
+        if change == "upgrade":
+            return core.upgrade(timeout_us)
         if change == "step_down":
             core.step_down(name)
         elif change == "leave":

@@ -56,6 +56,9 @@ struct SiteOptions {
   std::uint64_t flush_bytes = std::uint64_t{64} << 20;
   // How long a site that joins waits until the cluster has added it.
   std::chrono::milliseconds join_patience{10'000};
+  // For tests, in which a site stands for an earlier version of TopicDB: the newest format of a
+  // cluster with which it can work.
+  std::uint32_t newest_format = kClusterFormatNewest;
 };
 
 // Takes part in the cluster of a database, and opens the database here. Each site has a replica of
@@ -73,7 +76,8 @@ class Site {
   // options.join_patience; others do not wait. Returns kInvalidArgument for options that cannot be,
   // and if the directory is that of another site or of a local database; kCorruption if the log has
   // lost something; kNotLeader if no site of the cluster lets this one join in time, and kCluster
-  // if it must not; kLocked, kSchema and kStorage.
+  // if it must not; kSchema if a later version of TopicDB has written the directory, or the cluster
+  // writes a format with which this site cannot work; kLocked and kStorage.
   static Result<std::unique_ptr<Site>> Start(SiteOptions options);
   ~Site();
   Site(const Site&) = delete;
@@ -109,8 +113,13 @@ class Site {
   // which is all zeros until a majority has met, and the sites, by name.
   std::array<std::uint8_t, 16> cluster_id() const;
   std::vector<ClusterSite> Sites() const;
+  // These return the format that is in force: no site writes what came with a later one; and the
+  // newest one with which this site can work.
+  std::uint32_t format() const;
+  std::uint32_t newest_format() const { return options_.newest_format; }
   // Returns Ok while this site is a member of the cluster, and otherwise kCluster and why: it has
-  // left, or was forgotten. Its replicas then take part no more.
+  // left, or was forgotten. Returns kSchema if the cluster writes a format with which this site
+  // cannot work. Its replicas then take part no more.
   Status Standing() const;
 
   // These change the cluster, at whatever site they are called. They return kCluster if that cannot
@@ -127,6 +136,11 @@ class Site {
   // Has sites hand over shards until each leads about as many, and returns how many were handed
   // over.
   Result<std::size_t> Balance();
+  // Puts the newest format in force with which all sites can work, and returns it: for good, since
+  // what came with it is written then. Returns kCluster, and which sites are in the way, if some
+  // site can work with later ones than that in force and others cannot, or if a site does not
+  // answer.
+  Result<std::uint32_t> Upgrade(std::chrono::milliseconds patience);
 
   // Returns what is known of the replicas of the database, by shard. Once that is closed, and
   // before it is opened, there are none.

@@ -9,6 +9,18 @@
 
 namespace topicdb {
 
+// The formats of what the sites of a cluster write and tell each other. Each has all that the ones
+// before it have:
+//
+//   1  the first one
+//   2  the state of the cluster says which format is in force
+//
+// A cluster has one of them in force, and its sites write nothing that came with a later one. So
+// its sites may be upgraded one by one.
+inline constexpr std::uint32_t kClusterFormatFirst = 1;
+// The newest one, with which this version of TopicDB can work.
+inline constexpr std::uint32_t kClusterFormatNewest = 2;
+
 enum class SiteState : std::uint8_t {
   kMember = 0,
   kJoining = 1,  // it does not have all shards yet

@@ -4,6 +4,7 @@
 
 #include "base/bytes/coding.h"
 #include "base/file/files.h"
+#include "replication/site/format.h"
 #include "replication/status_bytes.h"
 
 namespace topicdb::replication {
@@ -52,6 +53,7 @@ Result<std::unique_ptr<ClusterGroup>> ClusterGroup::Open(RaftSite* site,
                              ReadFile(group->options_.path, kFileBytesMax));
     auto decoded = DecodeClusterSnapshot(bytes);
     TOPICDB_RETURN_IF_ERROR(decoded.status().WithContext(group->options_.path));
+    TOPICDB_RETURN_IF_ERROR(CheckFormat(decoded->state.format, group->options_.newest_format));
     found = std::move(*decoded);
   }
   const std::uint64_t index = found.index;
@@ -69,6 +71,11 @@ Result<std::unique_ptr<ClusterGroup>> ClusterGroup::Open(RaftSite* site,
 ClusterState ClusterGroup::state() const {
   const MutexLock lock(mutex_);
   return now_.state;
+}
+
+Status ClusterGroup::failure() const {
+  const MutexLock lock(mutex_);
+  return failure_;
 }
 
 bool ClusterGroup::leads() const {
@@ -95,6 +102,10 @@ Status ClusterGroup::Propose(const ClusterCommand& command, milliseconds patienc
     {
       const MutexLock lock(mutex_);
       TOPICDB_RETURN_IF_ERROR(failure_);
+      // Whoever founds or upgrades a cluster has other sites that can work with more.
+      if (now_.state.is_founded() && command.kind != ClusterCommandKind::kUpgrade) {
+        TOPICDB_RETURN_IF_ERROR(CheckInForce(FormatOf(command), now_.state.format));
+      }
       if (closing_) return Closed("the site is being closed");
       position = position_;
     }
@@ -227,10 +238,11 @@ void ClusterGroup::ApplyAll(const std::deque<Committed>& entries) {
     if (entry.index <= now.index) continue;  // a snapshot had it
     now.index = entry.index;
     if (entry.bytes.empty()) continue;  // a leader began
-    const auto command = DecodeClusterCommand(entry.bytes);
+    Status outcome;
+    const Status followed = Follow(entry.bytes, &now.state, &outcome);
     // A site that cannot follow would differ from the others.
-    if (!command.ok()) return Fail(command.status().WithContext("the state of the cluster"));
-    outcomes.emplace_back(entry.index, Apply(*command, &now.state));
+    if (!followed.ok()) return Fail(followed.WithContext("the state of the cluster"));
+    outcomes.emplace_back(entry.index, std::move(outcome));
   }
   {
     const MutexLock lock(mutex_);
@@ -241,6 +253,14 @@ void ClusterGroup::ApplyAll(const std::deque<Committed>& entries) {
   if (const Status published = Publish(std::move(now)); !published.ok()) return Fail(published);
   site_.NoteApplied(options_.group, index);
   site_.NoteFlushed(options_.group, index);
+}
+
+Status ClusterGroup::Follow(const std::string& command, ClusterState* state,
+                            Status* outcome) const {
+  TOPICDB_ASSIGN_OR_RETURN(const ClusterCommand decoded, DecodeClusterCommand(command));
+  TOPICDB_RETURN_IF_ERROR(CheckFormat(FormatOf(decoded), options_.newest_format));
+  *outcome = Apply(decoded, state);
+  return CheckFormat(state->format, options_.newest_format);
 }
 
 Status ClusterGroup::Publish(ClusterSnapshot now) {
@@ -259,7 +279,10 @@ void ClusterGroup::MakeSnapshot() {
 
 bool ClusterGroup::FetchSnapshot(std::string_view manifest) {
   auto decoded = DecodeClusterSnapshot(manifest);
-  if (!decoded.ok()) {  // the leader has a later version, or is broken: it tries again
+  Status readable = decoded.status();
+  if (readable.ok()) readable = CheckFormat(decoded->state.format, options_.newest_format);
+  if (!readable.ok()) {  // the leader tries again
+    if (readable.code() == Code::kSchema) Fail(readable.WithContext("the state of the cluster"));
     site_.NoteSnapshotFetched(options_.group, false);
     return false;
   }

@@ -21,6 +21,8 @@ struct ClusterGroupOptions {
   std::uint64_t group = 0;            // of the consensus
   std::vector<std::uint64_t> voters;  // the first members of the group
   std::string path;                   // of the file that has the state
+  // The newest format with which this site can work.
+  std::uint32_t newest_format = kClusterFormatNewest;
 };
 
 // Keeps the state of the cluster at this site, and changes it at all sites. The state is small, so
@@ -37,6 +39,9 @@ class ClusterGroup : private RaftClient {
   ~ClusterGroup() override { Close(); }
 
   ClusterState state() const TOPICDB_EXCLUDES(mutex_);
+  // Returns why this site does not follow the changes of the state any more, or Ok: kSchema if the
+  // cluster writes a format with which this site cannot work.
+  Status failure() const TOPICDB_EXCLUDES(mutex_);
   // Returns whether this site leads the group.
   bool leads() const TOPICDB_EXCLUDES(mutex_);
   // Returns whether some site is known to lead it.
@@ -82,6 +87,9 @@ class ClusterGroup : private RaftClient {
   // What the thread does that applies entries.
   void Work() TOPICDB_EXCLUDES(file_mutex_, mutex_);
   void ApplyAll(const std::deque<Committed>& entries) TOPICDB_EXCLUDES(file_mutex_, mutex_);
+  // Reads a command, and changes a state as it says. `outcome` is how that ended. Returns kSchema
+  // if this site cannot know what the others do with the command.
+  Status Follow(const std::string& command, ClusterState* state, Status* outcome) const;
   // Writes the state to the file, and publishes it.
   Status Publish(ClusterSnapshot now) TOPICDB_REQUIRES(file_mutex_) TOPICDB_EXCLUDES(mutex_);
   // Proposes here, and waits until the entry is applied. Returns what applying it has returned.

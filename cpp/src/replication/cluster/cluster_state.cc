@@ -11,8 +11,16 @@ namespace topicdb::replication {
 
 namespace {
 
-// Version 1 has no states and ids of sites, and no last replica.
-constexpr std::uint8_t kVersion = 2;
+// Version 1 has no states and ids of sites, and no last replica. Version 2 has no formats; it is
+// written as long as the first format is in force.
+constexpr std::uint8_t kVersion = 3;
+constexpr std::uint8_t kVersionOfFirstFormat = 2;
+// With which the version 3 came.
+constexpr std::uint32_t kFormatWithFormats = 2;
+
+std::uint8_t VersionFor(std::uint32_t format) {
+  return format < kFormatWithFormats ? kVersionOfFirstFormat : kVersion;
+}
 
 void AppendState(const ClusterState& state, std::string* bytes) {
   AppendLittle<std::uint64_t>(bytes, state.revision);
@@ -29,6 +37,7 @@ void AppendState(const ClusterState& state, std::string* bytes) {
   AppendLittle<std::uint64_t>(bytes, state.last_replica);
   AppendPrefixed(bytes, state.descriptor);
   AppendPrefixed(bytes, state.retention);
+  if (VersionFor(state.format) > kVersionOfFirstFormat) AppendLittle(bytes, state.format);
 }
 
 // A state that there is not is taken for damage when the bytes are finished.
@@ -60,6 +69,7 @@ ClusterState ReadState(Decoder* decoder, std::uint8_t version) {
   if (version > 1) state.last_replica = decoder->Little<std::uint64_t>();
   state.descriptor = decoder->Prefixed();
   state.retention = decoder->Prefixed();
+  if (version > kVersionOfFirstFormat) state.format = decoder->Little<std::uint32_t>();
   return state;
 }
 
@@ -97,6 +107,11 @@ Status AddSite(const ClusterCommand& command, ClusterState* state) {
       return ClusterFault("site '" + site.name + "' has the address " + command.peers +
                           " already: each site needs its own");
     }
+  }
+  if (command.format < state->format) {
+    return ClusterFault("the cluster writes format " + std::to_string(state->format) +
+                        ", and site '" + command.site + "' can work with format " +
+                        std::to_string(command.format) + " at most: upgrade TopicDB there");
   }
   if (state->sites.size() >= kSitesMax) {
     return ClusterFault("the cluster has " + std::to_string(kSitesMax) +
@@ -148,6 +163,16 @@ Status SetRetention(const ClusterCommand& command, ClusterState* state) {
   return Status::Ok();
 }
 
+Status Upgrade(const ClusterCommand& command, ClusterState* state) {
+  if (!state->is_founded()) return ClusterFault("the cluster has not been founded yet: try again");
+  if (command.format <= state->format) return Conflict("nothing would change");
+  if (command.based_on != state->last_replica) {
+    return ClusterFault("a site has joined meanwhile: try again");
+  }
+  state->format = command.format;
+  return Status::Ok();
+}
+
 Status Change(const ClusterCommand& command, ClusterState* state) {
   switch (command.kind) {
     case ClusterCommandKind::kFound:
@@ -164,6 +189,8 @@ Status Change(const ClusterCommand& command, ClusterState* state) {
       return SetSiteState(command, state);
     case ClusterCommandKind::kRemoveSite:
       return RemoveSite(command, state);
+    case ClusterCommandKind::kUpgrade:
+      return Upgrade(command, state);
   }
   return Conflict("there is no such command");
 }
@@ -201,6 +228,24 @@ Status ClusterState::NoSuchSite(const std::string& name) const {
 
 std::uint64_t RetentionHash(const ClusterState& state) { return Hash64(state.retention); }
 
+std::uint32_t FormatOf(const ClusterCommand& command) {
+  switch (command.kind) {
+    case ClusterCommandKind::kFound:
+      return command.founded.format;
+    case ClusterCommandKind::kAddSite:
+      return std::min(command.format, kFormatWithFormats);
+    case ClusterCommandKind::kSetClients:
+    case ClusterCommandKind::kSetRetention:
+    case ClusterCommandKind::kSetPeers:
+    case ClusterCommandKind::kSetState:
+    case ClusterCommandKind::kRemoveSite:
+      return kClusterFormatFirst;
+    case ClusterCommandKind::kUpgrade:
+      break;
+  }
+  return kFormatWithFormats;
+}
+
 Status Apply(const ClusterCommand& command, ClusterState* state) {
   const std::uint64_t revision = state->revision;
   TOPICDB_RETURN_IF_ERROR(Change(command, state));
@@ -210,7 +255,8 @@ Status Apply(const ClusterCommand& command, ClusterState* state) {
 
 std::string Encode(const ClusterCommand& command) {
   std::string bytes;
-  bytes.push_back(static_cast<char>(kVersion));
+  const std::uint8_t version = VersionFor(FormatOf(command));
+  bytes.push_back(static_cast<char>(version));
   bytes.push_back(static_cast<char>(command.kind));
   switch (command.kind) {
     case ClusterCommandKind::kFound:
@@ -228,6 +274,7 @@ std::string Encode(const ClusterCommand& command) {
       AppendPrefixed(&bytes, command.site);
       AppendPrefixed(&bytes, command.peers);
       bytes.append(command.id.begin(), command.id.end());
+      if (version > kVersionOfFirstFormat) AppendLittle(&bytes, command.format);
       break;
     case ClusterCommandKind::kSetPeers:
       AppendPrefixed(&bytes, command.site);
@@ -241,6 +288,10 @@ std::string Encode(const ClusterCommand& command) {
     case ClusterCommandKind::kRemoveSite:
       AppendPrefixed(&bytes, command.site);
       AppendLittle<std::uint64_t>(&bytes, command.replica);
+      break;
+    case ClusterCommandKind::kUpgrade:
+      AppendLittle(&bytes, command.format);
+      AppendLittle(&bytes, command.based_on);
       break;
   }
   AppendHash(&bytes);
@@ -269,6 +320,7 @@ Result<ClusterCommand> DecodeClusterCommand(std::string_view bytes) {
       command.site = decoder.Prefixed();
       command.peers = decoder.Prefixed();
       decoder.Array(&command.id);
+      if (version > kVersionOfFirstFormat) command.format = decoder.Little<std::uint32_t>();
       break;
     case ClusterCommandKind::kSetPeers:
       command.site = decoder.Prefixed();
@@ -283,8 +335,12 @@ Result<ClusterCommand> DecodeClusterCommand(std::string_view bytes) {
       command.site = decoder.Prefixed();
       command.replica = decoder.Little<std::uint64_t>();
       break;
+    case ClusterCommandKind::kUpgrade:
+      command.format = decoder.Little<std::uint32_t>();
+      command.based_on = decoder.Little<std::uint64_t>();
+      break;
     default:
-      return Corruption(what + " is damaged");
+      return UnknownKind(what, static_cast<std::uint8_t>(command.kind));
   }
   if (!decoder.Finished()) return Corruption(what + " is damaged");
   return command;
@@ -292,7 +348,7 @@ Result<ClusterCommand> DecodeClusterCommand(std::string_view bytes) {
 
 std::string Encode(const ClusterSnapshot& snapshot) {
   std::string bytes;
-  bytes.push_back(static_cast<char>(kVersion));
+  bytes.push_back(static_cast<char>(VersionFor(snapshot.state.format)));
   AppendLittle<std::uint64_t>(&bytes, snapshot.index);
   AppendState(snapshot.state, &bytes);
   AppendHash(&bytes);

@@ -26,6 +26,8 @@ struct ClusterState {
   std::uint64_t last_replica = 0;
   std::string descriptor;  // of the database, as in its file TOPICDB
   std::string retention;   // its classes, as in its file `retention`
+  // The format in force: nobody writes what came with a later one.
+  std::uint32_t format = kClusterFormatFirst;
   bool operator==(const ClusterState&) const = default;
 
   bool is_founded() const { return revision > 0; }
@@ -51,6 +53,7 @@ enum class ClusterCommandKind : std::uint8_t {
   kSetPeers = 5,      // says where other sites find a site
   kSetState = 6,      // a site that joins has all shards now, or a site is to leave
   kRemoveSite = 7,    // a site that leaves is in the groups of the shards no more
+  kUpgrade = 8,       // a later format is in force, with which all sites can work
 };
 
 // A change of the state of a cluster.
@@ -64,13 +67,21 @@ struct ClusterCommand {
   std::array<std::uint8_t, 16> id{};     // of kAddSite: of the site
   std::uint64_t replica = 0;             // of kSetState and kRemoveSite: of the site
   std::string retention;                 // of kSetRetention: as in ClusterState
-  std::uint64_t based_on = 0;            // of kSetRetention: what RetentionHash was before
+  // Of kSetRetention: what RetentionHash was before. Of kUpgrade: the last replica of the sites
+  // that can work with the format.
+  std::uint64_t based_on = 0;
+  // Of kAddSite: the newest format with which the site can work, or an earlier one. Of kUpgrade:
+  // the one that is to be in force.
+  std::uint32_t format = kClusterFormatFirst;
   bool operator==(const ClusterCommand&) const = default;
 };
 
 // Returns a number by which a command names the retention classes of a state. The numbers of
 // different classes differ.
 std::uint64_t RetentionHash(const ClusterState& state);
+
+// Returns the format with which a command came: earlier versions of TopicDB cannot read it.
+std::uint32_t FormatOf(const ClusterCommand& command);
 
 // Changes the state as a command says. Returns kConflict or kCluster if the command has no effect,
 // and what to do: kCluster for a change of the sites that cannot be.

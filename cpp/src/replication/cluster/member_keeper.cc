@@ -69,8 +69,8 @@ void MemberKeeper::Work() {
     if (state.is_founded()) {
       LearnAddresses(state);
       is_done = KeepGroups(state);
-      CheckStanding(state);
     }
+    CheckStanding(state);
     const MutexLock lock(mutex_);
     if (closing_) return;
     changed_.WaitUntil(mutex_, Clock::now() + (is_done ? kIdleInterval : kBusyInterval));
@@ -173,6 +173,11 @@ void MemberKeeper::NoteProgress(const ClusterState& state,
 
 void MemberKeeper::CheckStanding(const ClusterState& state) {
   if (!standing().ok()) return;
+  // A site that is too old for what the others write cannot follow them.
+  if (const Status failure = group_.failure(); failure.code() == Code::kSchema) {
+    return NoteLeft(failure);
+  }
+  if (!state.is_founded()) return;
   if (state.HasLeft(site_.replica())) {
     return NoteLeft(ClusterFault("site '" + options_.name + "' has left the cluster"));
   }

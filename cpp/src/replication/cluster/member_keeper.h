@@ -36,7 +36,8 @@ struct MemberKeeperOptions {
 //   shards, and when one that leaves is in no shard any more and has no vote. It sees both in what
 //   is committed here.
 // - If this site hears of no leader, it asks others whether it is a member still, and says where it
-//   is. If it has left, it notes that, and its replicas take part no more.
+//   is. If it has left, it notes that, and its replicas take part no more. The same happens if the
+//   others write a format with which this site cannot work.
 //
 // What it does depends on the state and the groups alone. So whoever leads next goes on, and what
 // was interrupted is done again. The Site owns it, and closes it before the group. Thread-safe.
@@ -60,7 +61,7 @@ class MemberKeeper {
   // Says which replicas the database has that this site has opened.
   void SetShards(std::shared_ptr<SiteShards> shards) TOPICDB_EXCLUDES(mutex_);
   // Returns Ok while this site is a member of the cluster, or is about to be one. Otherwise returns
-  // kCluster, and why.
+  // kCluster, and why; or kSchema if the site is too old for what the others write.
   Status standing() const TOPICDB_EXCLUDES(mutex_);
 
  private:
@@ -75,6 +76,7 @@ class MemberKeeper {
   void CheckStanding(const ClusterState& state) TOPICDB_EXCLUDES(mutex_);
   // Asks another site, the next one each time. Returns kCluster if this one is no member.
   Status AskForStanding(const ClusterState& state);
+  // Notes why this site takes part no more.
   void NoteLeft(const Status& why) TOPICDB_EXCLUDES(mutex_);
   std::shared_ptr<SiteShards> shards() const TOPICDB_EXCLUDES(mutex_);
 

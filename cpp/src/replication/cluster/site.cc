@@ -19,6 +19,7 @@
 #include "replication/cluster/site_call.h"
 #include "replication/cluster/site_identity.h"
 #include "replication/cluster/site_service.h"
+#include "replication/site/format.h"
 #include "replication/site/leader_balance.h"
 #include "replication/site/raft_site.h"
 #include "replication/site/site_shards.h"
@@ -29,6 +30,7 @@
 
 namespace topicdb {
 
+using replication::CheckFormat;
 using replication::ClusterCommand;
 using replication::ClusterCommandKind;
 using replication::ClusterGroup;
@@ -187,9 +189,10 @@ Result<std::unique_ptr<Site>> Site::Start(SiteOptions options) {
   group.group = site->identity_->group;
   group.voters = site->Founders();
   group.path = place + "/cluster";
+  group.newest_format = given.newest_format;
   TOPICDB_ASSIGN_OR_RETURN(site->group_, ClusterGroup::Open(site->raft_.get(), std::move(group)));
-  site->service_ =
-      std::make_unique<SiteService>(site->raft_.get(), site->group_.get(), site->identity_->group);
+  site->service_ = std::make_unique<SiteService>(site->raft_.get(), site->group_.get(),
+                                                 site->identity_->group, given.newest_format);
   MemberKeeperOptions keeps{given.name, site->identity_->group, site->OwnAddress(),
                             kSilentElections * given.election_timeout};
   site->keeper_ = std::make_unique<MemberKeeper>(site->raft_.get(), site->group_.get(), keeps);
@@ -223,6 +226,8 @@ std::array<std::uint8_t, 16> Site::cluster_id() const { return group_->state().i
 
 std::vector<ClusterSite> Site::Sites() const { return group_->state().sites; }
 
+std::uint32_t Site::format() const { return group_->state().format; }
+
 Status Site::SetAddress(const std::string& name, const std::string& address) {
   std::uint64_t replica = 0;
   if (const auto found = options_.sites.find(name); found != options_.sites.end()) {
@@ -249,9 +254,11 @@ Result<SiteIdentity> Site::Identify(const SiteOptions& options, const RaftSiteOp
   call.name = options.name;
   call.id = identity.id;
   call.peers = options.address;
+  call.format = options.newest_format;
   TOPICDB_ASSIGN_OR_RETURN(
       const SiteAnswer answer,
       replication::AskCluster(options.join, raft, call, options.join_patience));
+  TOPICDB_RETURN_IF_ERROR(CheckFormat(answer.state.format, options.newest_format));
   const ClusterSite* const own = answer.state.FindSite(options.name);
   if (own == nullptr || own->id != identity.id) {
     return ClusterFault("site '" + options.name + "' has left the cluster while it joined");
@@ -271,9 +278,13 @@ Status Site::ComeBack(const RaftSiteOptions& raft) {
   const SiteCall call = replication::StandingCall(known.id, identity_->replica, options_.address);
   keeper_->LearnAddresses(known);
   const auto answer = replication::AskCluster(options_.join, raft, call, milliseconds(0));
-  if (answer.ok()) keeper_->LearnAddresses(answer->state);
+  if (answer.ok()) {
+    TOPICDB_RETURN_IF_ERROR(CheckFormat(answer->state.format, options_.newest_format));
+    keeper_->LearnAddresses(answer->state);
+  }
   // Without an answer the others may be where they were.
-  return answer.status().code() == Code::kCluster ? answer.status() : Status::Ok();
+  const Code code = answer.status().code();
+  return code == Code::kCluster || code == Code::kSchema ? answer.status() : Status::Ok();
 }
 
 std::string Site::OwnAddress() const {
@@ -302,6 +313,7 @@ Status Site::Found(const SchemaRequest& schema, Clock::time_point deadline) {
   command.kind = ClusterCommandKind::kFound;
   ClusterState& founded = command.founded;
   founded.id = RandomBytes<16>();
+  founded.format = options_.newest_format;
   for (const auto& [name, address] : options_.sites) {
     founded.sites.push_back({name, ++founded.last_replica, address, {}, {}, {}});
   }
@@ -363,6 +375,7 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
   ReplicaOptions replicas;
   replicas.commit_patience = options_.commit_patience;
   replicas.flush_bytes = options_.flush_bytes;
+  replicas.format = [this] { return format(); };
   replicas.group = identity_->group + 1;
   replicas.voters = Founders();
   TOPICDB_ASSIGN_OR_RETURN(
@@ -456,6 +469,8 @@ Result<std::size_t> Site::Balance() {
   }
   return moved;
 }
+
+Result<std::uint32_t> Site::Upgrade(milliseconds patience) { return service_->Upgrade(patience); }
 
 std::vector<ReplicaReport> Site::Replicas() const {
   std::vector<ReplicaReport> reports;

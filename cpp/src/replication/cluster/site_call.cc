@@ -10,19 +10,28 @@ namespace topicdb::replication {
 
 namespace {
 
-constexpr std::uint8_t kVersion = 1;
+// Version 1 has no formats. A site of an earlier version of TopicDB understands no other one.
+constexpr std::uint8_t kVersion = 2;
+constexpr std::uint8_t kVersionOfFirstFormat = 1;
 
 }  // namespace
 
+std::uint32_t FormatOf(const SiteCall& call) {
+  const bool has_formats = call.kind == SiteCallKind::kFormat || call.format > kClusterFormatFirst;
+  return has_formats ? 2 : kClusterFormatFirst;
+}
+
 std::string Encode(const SiteCall& call) {
   std::string bytes;
-  bytes.push_back(static_cast<char>(kVersion));
+  const bool has_formats = FormatOf(call) > kClusterFormatFirst;
+  bytes.push_back(static_cast<char>(has_formats ? kVersion : kVersionOfFirstFormat));
   bytes.push_back(static_cast<char>(call.kind));
   switch (call.kind) {
     case SiteCallKind::kJoin:
       AppendPrefixed(&bytes, call.name);
       bytes.append(call.id.begin(), call.id.end());
       AppendPrefixed(&bytes, call.peers);
+      if (has_formats) AppendLittle(&bytes, call.format);
       break;
     case SiteCallKind::kStanding:
       bytes.append(call.cluster.begin(), call.cluster.end());
@@ -30,6 +39,7 @@ std::string Encode(const SiteCall& call) {
       AppendPrefixed(&bytes, call.peers);
       break;
     case SiteCallKind::kStepDown:
+    case SiteCallKind::kFormat:
       break;
     case SiteCallKind::kHandOver:
       AppendLittle(&bytes, call.shard);
@@ -43,6 +53,7 @@ std::string Encode(const SiteCall& call) {
 Result<SiteCall> DecodeSiteCall(std::string_view bytes) {
   const std::string what = "a call to a site";
   TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kVersion));
+  const auto version = static_cast<std::uint8_t>(bytes[0]);
   SiteCall call;
   call.kind = SiteCallKind{decoder.Little<std::uint8_t>()};
   switch (call.kind) {
@@ -50,6 +61,7 @@ Result<SiteCall> DecodeSiteCall(std::string_view bytes) {
       call.name = decoder.Prefixed();
       decoder.Array(&call.id);
       call.peers = decoder.Prefixed();
+      if (version > kVersionOfFirstFormat) call.format = decoder.Little<std::uint32_t>();
       break;
     case SiteCallKind::kStanding:
       decoder.Array(&call.cluster);
@@ -57,13 +69,14 @@ Result<SiteCall> DecodeSiteCall(std::string_view bytes) {
       call.peers = decoder.Prefixed();
       break;
     case SiteCallKind::kStepDown:
+    case SiteCallKind::kFormat:
       break;
     case SiteCallKind::kHandOver:
       call.shard = decoder.Little<std::uint32_t>();
       call.replica = decoder.Little<std::uint64_t>();
       break;
     default:
-      return Corruption(what + " is damaged");
+      return UnknownKind(what, static_cast<std::uint8_t>(call.kind));
   }
   if (!decoder.Finished()) return Corruption(what + " is damaged");
   return call;
@@ -71,10 +84,12 @@ Result<SiteCall> DecodeSiteCall(std::string_view bytes) {
 
 std::string Encode(const SiteAnswer& answer) {
   std::string bytes;
-  bytes.push_back(static_cast<char>(kVersion));
+  const bool has_formats = answer.format > kClusterFormatFirst;
+  bytes.push_back(static_cast<char>(has_formats ? kVersion : kVersionOfFirstFormat));
   AppendStatus(&bytes, answer.status);
   AppendLittle(&bytes, answer.group);
   AppendPrefixed(&bytes, Encode(ClusterSnapshot{0, answer.state}));
+  if (has_formats) AppendLittle(&bytes, answer.format);
   AppendHash(&bytes);
   return bytes;
 }
@@ -86,6 +101,7 @@ Result<SiteAnswer> DecodeSiteAnswer(std::string_view bytes) {
   TOPICDB_RETURN_IF_ERROR(ReadStatus(&decoder, &answer.status).WithContext(what));
   answer.group = decoder.Little<std::uint64_t>();
   const std::string_view state = decoder.Prefixed();
+  if (bytes[0] > kVersionOfFirstFormat) answer.format = decoder.Little<std::uint32_t>();
   if (!decoder.Finished()) return Corruption(what + " is damaged");
   TOPICDB_ASSIGN_OR_RETURN(ClusterSnapshot snapshot, DecodeClusterSnapshot(state));
   answer.state = std::move(snapshot.state);

@@ -17,6 +17,7 @@ enum class SiteCallKind : std::uint8_t {
   kStanding = 2,  // a site asks whether it is still a member, and says where it is
   kStepDown = 3,  // the site is to hand over whatever it leads
   kHandOver = 4,  // the site is to hand over one shard
+  kFormat = 5,    // the site is to say with which formats it can work
 };
 
 // What a site is asked. A value.
@@ -28,8 +29,13 @@ struct SiteCall {
   ClusterId cluster{};                // of kStanding
   std::uint64_t replica = 0;          // of kStanding: who asks; of kHandOver: who is to lead
   std::uint32_t shard = 0;            // of kHandOver
+  // Of kJoin: the newest format with which the site can work.
+  std::uint32_t format = kClusterFormatFirst;
   bool operator==(const SiteCall&) const = default;
 };
+
+// Returns the format with which a call came: earlier versions of TopicDB do not answer it.
+std::uint32_t FormatOf(const SiteCall& call);
 
 std::string Encode(const SiteCall& call);
 // Returns kCorruption for bytes that Encode has not made, and kSchema for a later version.
@@ -40,6 +46,8 @@ struct SiteAnswer {
   Status status;
   std::uint64_t group = 0;  // of the cluster
   ClusterState state;       // to kJoin and kStanding: as it is by now
+  // To kFormat: the newest format with which the site can work.
+  std::uint32_t format = kClusterFormatFirst;
 };
 
 std::string Encode(const SiteAnswer& answer);

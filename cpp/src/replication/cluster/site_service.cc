@@ -1,10 +1,14 @@
 #include "replication/cluster/site_service.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <thread>
 #include <utility>
 
+#include "replication/site/format.h"
 #include "replication/site/hand_over.h"
+#include "replication/site/member_step.h"
 
 namespace topicdb::replication {
 
@@ -21,10 +25,24 @@ constexpr milliseconds kAliveWithin(1'000);
 constexpr milliseconds kAskAgainAfter(200);
 constexpr milliseconds kAnswerPatience(2'000);  // at least, of who connects
 
+// Names the sites that can work with no later format than the one in force.
+std::string TooOld(const std::map<std::string, std::uint32_t>& newest, std::uint32_t in_force) {
+  std::string names;
+  for (const auto& [name, format] : newest) {
+    if (format > in_force) continue;
+    names += names.empty() ? "site '" : ", site '";
+    names += name;
+    names += "'";
+  }
+  return names + " can work with format " + std::to_string(in_force) +
+         " at most, which is in force";
+}
+
 }  // namespace
 
-SiteService::SiteService(RaftSite* site, ClusterGroup* group, std::uint64_t group_number)
-    : site_(*site), group_(*group), group_number_(group_number) {
+SiteService::SiteService(RaftSite* site, ClusterGroup* group, std::uint64_t group_number,
+                         std::uint32_t newest_format)
+    : site_(*site), group_(*group), group_number_(group_number), newest_format_(newest_format) {
   site_.AnswerBy(this);
 }
 
@@ -67,6 +85,7 @@ Status SiteService::DoAt(const ClusterSite& site, const SiteCall& call) {
 
 Result<std::string> SiteService::Answer(std::string_view request) {
   TOPICDB_ASSIGN_OR_RETURN(const SiteCall call, DecodeSiteCall(request));
+  TOPICDB_RETURN_IF_ERROR(CheckFormat(FormatOf(call), newest_format_));
   return Encode(Do(call));
 }
 
@@ -81,8 +100,48 @@ SiteAnswer SiteService::Do(const SiteCall& call) {
     case SiteCallKind::kHandOver:
       return {
           site_.Transfer(group_number_ + 1 + call.shard, call.replica, kHandOverPatience), 0, {}};
+    case SiteCallKind::kFormat:
+      return {Status::Ok(), 0, {}, newest_format_};
   }
   return {Conflict("there is no such call"), 0, {}};
+}
+
+Result<std::uint32_t> SiteService::NewestFormatOf(const ClusterSite& other) {
+  if (other.replica == site_.replica()) return newest_format_;
+  SiteCall call;
+  call.kind = SiteCallKind::kFormat;
+  const auto answer = AskSite(&site_, other.replica, call, kAnswerPatience, kConnectPatience);
+  if (answer.ok()) return answer->format;
+  // A site that knows of no formats does not understand the call.
+  if (answer.status().code() == Code::kNotFound && IsUp(other)) return kClusterFormatFirst;
+  return NotLeader("site '" + other.name + "' does not answer");
+}
+
+Result<std::uint32_t> SiteService::Upgrade(milliseconds patience) {
+  const ClusterState state = group_.state();
+  std::map<std::string, std::uint32_t> known;  // by site
+  ClusterCommand command;
+  command.kind = ClusterCommandKind::kUpgrade;
+  command.format = newest_format_;
+  command.based_on = state.last_replica;
+  std::uint32_t newest = newest_format_;
+  for (const ClusterSite& site : state.sites) {
+    const auto format = NewestFormatOf(site);
+    if (!format.ok()) {
+      return ClusterFault(format.status().message() +
+                          ": all sites must be up, so that each can say what it can work with");
+    }
+    known[site.name] = *format;
+    newest = std::max(newest, *format);
+    command.format = std::min(command.format, *format);
+  }
+  if (command.format <= state.format && newest > state.format) {
+    return ClusterFault(TooOld(known, state.format) + ": upgrade TopicDB there first");
+  }
+  if (command.format <= state.format) return state.format;
+  const Status proposed = group_.Propose(command, patience);
+  if (!proposed.ok() && proposed.code() != Code::kConflict) return proposed;
+  return group_.state().format;
 }
 
 SiteAnswer SiteService::AddSite(const SiteCall& call) {
@@ -91,6 +150,8 @@ SiteAnswer SiteService::AddSite(const SiteCall& call) {
   command.site = call.name;
   command.id = call.id;
   command.peers = call.peers;
+  // While an earlier format is in force, nobody writes that the site can work with a later one.
+  command.format = std::min(call.format, group_.state().format);
   const Status added = group_.Propose(command, kAddPatience);
   if (!added.ok() && added.code() != Code::kConflict) return {added, 0, {}};
   return {Status::Ok(), group_number_, group_.state()};
@@ -159,14 +220,21 @@ Result<SiteAnswer> AskCluster(const std::vector<std::string>& addresses,
     Status last = NotLeader("there is no address to ask");
     for (const std::string& address : addresses) {
       const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-      const auto bytes =
-          RaftSite::AskAt(address, options, Encode(call), std::max(left, kAnswerPatience));
+      const milliseconds patience_here = std::max(left, kAnswerPatience);
+      auto bytes = RaftSite::AskAt(address, options, Encode(call), patience_here);
+      const bool knows_no_formats =
+          bytes.status().code() == Code::kNotFound && call.format > kClusterFormatFirst;
+      if (knows_no_formats) {  // or the site is about to begin or to end
+        SiteCall first = call;
+        first.format = kClusterFormatFirst;
+        bytes = RaftSite::AskAt(address, options, Encode(first), patience_here);
+      }
       last = bytes.status();
       if (!bytes.ok()) continue;
       TOPICDB_ASSIGN_OR_RETURN(SiteAnswer answer, DecodeSiteAnswer(*bytes));
       last = answer.status;
       if (last.ok()) return answer;
-      if (last.code() == Code::kCluster) return last;
+      if (last.code() == Code::kCluster && !knows_no_formats) return last;
     }
     if (last.code() == Code::kInvalidArgument) return last;
     if (Clock::now() >= deadline) {

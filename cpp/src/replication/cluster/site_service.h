@@ -19,8 +19,10 @@ namespace topicdb::replication {
 // before the group. Thread-safe.
 class SiteService : private RaftAnswerer {
  public:
-  // `group_number` is that of the cluster in the consensus.
-  SiteService(RaftSite* site, ClusterGroup* group, std::uint64_t group_number);
+  // `group_number` is that of the cluster in the consensus. `newest_format` is the newest one with
+  // which this site can work.
+  SiteService(RaftSite* site, ClusterGroup* group, std::uint64_t group_number,
+              std::uint32_t newest_format);
   ~SiteService() override;
 
   // Says which replicas the database has that this site has opened.
@@ -33,8 +35,14 @@ class SiteService : private RaftAnswerer {
   // Has a site hand over one shard. Returns kNotLeader if it does not lead it, or does not answer.
   Status HandOver(const ClusterSite& from, std::uint32_t shard, const ClusterSite& to)
       TOPICDB_EXCLUDES(mutex_);
+  // Puts the newest format in force with which all sites can work, and returns it. Returns
+  // kCluster, and which sites are in the way, if it is in force and some site could work with a
+  // later one, or if a site does not answer; and what ClusterGroup::Propose returns.
+  Result<std::uint32_t> Upgrade(std::chrono::milliseconds patience) TOPICDB_EXCLUDES(mutex_);
 
  private:
+  // Returns the newest format with which a site can work. Returns kNotLeader if it does not answer.
+  Result<std::uint32_t> NewestFormatOf(const ClusterSite& other) TOPICDB_EXCLUDES(mutex_);
   Result<std::string> Answer(std::string_view request) override TOPICDB_EXCLUDES(mutex_);
   SiteAnswer Do(const SiteCall& call) TOPICDB_EXCLUDES(mutex_);
   // Does it here, or at another site.
@@ -49,6 +57,7 @@ class SiteService : private RaftAnswerer {
   RaftSite& site_;
   ClusterGroup& group_;
   const std::uint64_t group_number_;
+  const std::uint32_t newest_format_;
   mutable Mutex mutex_;
   std::shared_ptr<SiteShards> shards_ TOPICDB_GUARDED_BY(mutex_);
 };

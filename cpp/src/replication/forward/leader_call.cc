@@ -350,7 +350,7 @@ Result<LeaderCall> DecodeLeaderCall(std::string_view bytes) {
       call.stored = ReadStored(&decoder);
       break;
     default:
-      is_good = false;
+      return UnknownKind(what, static_cast<std::uint8_t>(call.kind));
   }
   if (!is_good || !decoder.Finished()) return Corruption(what + " is damaged");
   return call;

@@ -4,11 +4,15 @@
 #include <vector>
 
 #include "replication/entry_parts.h"
+#include "replication/site/format.h"
 
 namespace topicdb::replication {
 
 Result<LogPlace> Reign::Propose(const Entry& entry) {
   TOPICDB_RETURN_IF_ERROR(MayWrite());
+  // The reign goes on after that, since nothing was proposed.
+  TOPICDB_RETURN_IF_ERROR(
+      CheckInForce(FormatOf(entry.kind), format_ ? format_() : kClusterFormatNewest));
   const auto proposed = site_.Propose(group_, DivideEntry(entry, Encode(entry)), patience_);
   auto place = proposed.ok() ? AwaitPassed(*proposed) : proposed;
   if (place.ok()) return place;

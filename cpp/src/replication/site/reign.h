@@ -33,16 +33,19 @@ using KeptEntries = std::deque<KeptEntry>;
 class Reign : public ReplicatedLog {
  public:
   // `site` must outlive it. `began` is the place of the entry with which the replica began to lead,
-  // and which it has applied. `patience` is how long a proposal waits for a majority. `ended` is
-  // called when the reign ends by a proposal that fails, or by an entry that cannot be applied
-  // here. It takes a lock that nobody holds who proposes.
+  // and which it has applied. `patience` is how long a proposal waits for a majority. `format`
+  // tells the format of the cluster that is in force; empty: the newest one. `ended` is called when
+  // the reign ends by a proposal that fails, or by an entry that cannot be applied here. It takes a
+  // lock that nobody holds who proposes.
   Reign(RaftSite* site, std::uint64_t group, const LogPlace& began,
-        std::chrono::milliseconds patience, std::function<void()> ended)
+        std::chrono::milliseconds patience, std::function<void()> ended,
+        std::function<std::uint32_t()> format = {})
       : site_(*site),
         group_(group),
         term_(began.term),
         patience_(patience),
         ended_(std::move(ended)),
+        format_(std::move(format)),
         passed_(began.index),
         applied_(began.index) {}
 
@@ -75,6 +78,7 @@ class Reign : public ReplicatedLog {
   const std::uint64_t term_;
   const std::chrono::milliseconds patience_;
   const std::function<void()> ended_;
+  const std::function<std::uint32_t()> format_;
 
   mutable Mutex mutex_;
   CondVar passes_;

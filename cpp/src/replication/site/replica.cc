@@ -61,11 +61,7 @@ Replica::Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environ
           site, options_.group, name_, options_.commit_patience,
           LeaderLink::Parts{[this] { return position().leader; },
                             [this](std::chrono::milliseconds patience) { return Lead(patience); },
-                            [this] { return this->applied(); },
-                            [this] {
-                              Status why = failure();
-                              return why.code() == Code::kCluster ? why : Status::Ok();
-                            },
+                            [this] { return this->applied(); }, [this] { return Standing(); },
                             [this](std::uint64_t entry, std::chrono::milliseconds patience) {
                               AwaitApplied(entry, patience);
                             }})) {}
@@ -271,7 +267,12 @@ bool Replica::FetchSnapshot(std::string_view manifest) {
       return false;
     }
   }
-  return carrier_.Fetch(manifest);
+  const auto is_here = carrier_.Fetch(manifest);
+  if (is_here.ok()) return *is_here;
+  // A manifest that is damaged comes again.
+  if (is_here.status().code() == Code::kSchema) Fail(is_here.status());
+  site_.NoteSnapshotFetched(options_.group, false);
+  return false;
 }
 
 Status Replica::InstallSnapshot() {
@@ -404,11 +405,8 @@ void Replica::BeginReigns() {
 }
 
 void Replica::TakeOver(const LogPlace& began) {
-  const auto reign =
-      std::make_shared<Reign>(&site_, options_.group, began, options_.commit_patience, [this] {
-        const MutexLock lock(mutex_);
-        changed_.NotifyAll();
-      });
+  const auto reign = std::make_shared<Reign>(
+      &site_, options_.group, began, options_.commit_patience, [this] { Wake(); }, options_.format);
   {
     const MutexLock lock(mutex_);
     state_ = ReplicaState::kTakingOver;

@@ -29,6 +29,8 @@ struct ReplicaOptions {
   // Then the log may be cut, and a replica that starts again applies no more than this.
   std::uint64_t flush_bytes = std::uint64_t{64} << 20;
   std::chrono::milliseconds flush_interval{60'000};
+  // Returns the format of the cluster that is in force; empty: the newest one.
+  std::function<std::uint32_t()> format;
 };
 
 // A replica of a shard, in a group of the consensus. It follows, which means that it applies what
@@ -108,6 +110,16 @@ class Replica : private RaftClient {
   Status InstallSnapshot() override TOPICDB_EXCLUDES(mutex_);
   Result<std::string> Answer(std::string_view request) override;
 
+  // Has whoever waits look again.
+  void Wake() TOPICDB_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    changed_.NotifyAll();
+  }
+  // Returns Ok, or why this site may ask others nothing: it is none of the cluster, or too old.
+  Status Standing() const TOPICDB_EXCLUDES(mutex_) {
+    Status why = failure();
+    return why.code() == Code::kCluster || why.code() == Code::kSchema ? why : Status::Ok();
+  }
   // Waits until the log is applied here up to this entry, this replica leads, or it takes part no
   // more.
   void AwaitApplied(std::uint64_t index, std::chrono::milliseconds patience)

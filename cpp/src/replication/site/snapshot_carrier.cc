@@ -37,15 +37,11 @@ void SnapshotCarrier::Take() {
   changed_.NotifyAll();
 }
 
-bool SnapshotCarrier::Fetch(std::string_view manifest) {
-  auto decoded = DecodeManifest(manifest);
+Result<bool> SnapshotCarrier::Fetch(std::string_view manifest) {
+  TOPICDB_ASSIGN_OR_RETURN(SnapshotManifest decoded, DecodeManifest(manifest));
   const MutexLock lock(mutex_);
-  if (!decoded.ok()) {  // the leader has a later version, or is broken: it tries again
-    site_.NoteSnapshotFetched(group_, false);
-    return false;
-  }
-  if (fetched_ == *decoded) return true;
-  wanted_ = std::move(*decoded);
+  if (fetched_ == decoded) return true;
+  wanted_ = std::move(decoded);
   changed_.NotifyAll();
   return false;
 }

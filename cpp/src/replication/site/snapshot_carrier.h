@@ -39,8 +39,9 @@ class SnapshotCarrier {
   // Begins to make a snapshot, and hands it to the site. Does not wait.
   void Take() TOPICDB_EXCLUDES(mutex_);
   // Returns true if this snapshot is here. Otherwise begins to fetch it, in the place of any other
-  // that is being fetched, and tells the site how that ended. Does not wait.
-  bool Fetch(std::string_view manifest) TOPICDB_EXCLUDES(mutex_);
+  // that is being fetched, and tells the site how that ended. Does not wait. Returns what
+  // DecodeManifest returns.
+  Result<bool> Fetch(std::string_view manifest) TOPICDB_EXCLUDES(mutex_);
   // Puts the snapshot that is here in the place of the shard, and returns its manifest. Whoever has
   // the shard open keeps the older copy. Returns kNotFound if none is here.
   Result<SnapshotManifest> Install() TOPICDB_EXCLUDES(mutex_);

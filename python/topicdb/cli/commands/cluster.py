@@ -134,6 +134,32 @@ def balance(place: Place, as_json: JsonOption = False) -> None:
         print(f"{moved} shards were handed over")
 
 
+@cluster_app.command("upgrade")
+@at_place
+def upgrade(place: Place, yes: YesOption = False, as_json: JsonOption = False) -> None:
+    """Put the newest format in force with which all sites can work.
+
+    Run it once all sites have a new version of TopicDB. Until then they go on as before. If some
+    sites are in the way, the command names them, and does nothing.
+
+    \b
+    Example:
+      topicdb cluster upgrade grpc+tls://plant:8815
+    """
+    with _cluster_at(place) as cluster:
+        before = cluster.status()
+        if before.format < before.newest_format:
+            question = f"format {before.newest_format} is in force then, and earlier versions of"
+            confirm(f"{question} TopicDB cannot take part any more", yes=yes)
+        now = cluster.upgrade()
+    if as_json:
+        print_json({"format": now})
+    elif now == before.format:
+        print(f"format {now} is in force already")
+    else:
+        print(f"format {now} is in force now; it was format {before.format}")
+
+
 @contextmanager
 def _cluster_at(place: Place) -> Iterator[Cluster]:
     if not place.is_url:
@@ -201,20 +227,24 @@ def _ask_all(place: Place, cluster: Cluster) -> _Found:
 
 
 def _shown(found: _Found) -> Stack:
-    return Stack(f"cluster {found.cluster.id}", "", _site_table(found), "", _shard_table(found))
+    head = f"cluster {found.cluster.id}, format {found.cluster.format}"
+    return Stack(head, "", _site_table(found), "", _shard_table(found))
 
 
 def _site_table(found: _Found) -> Table:
-    rows = table("site", "state", "leads>", "peers", "clients")
+    rows = table("site", "state", "leads>", "up to format>", "peers", "clients")
     for site in found.cluster.sites:
+        told_by_it = found.by_site.get(site.name)
+        newest = "-" if told_by_it is None else str(told_by_it.newest_format)
         leads = sum(
             one.state == "leading"
-            for told in [found.by_site.get(site.name)]
+            for told in [told_by_it]
             if told is not None
             for one in told.shards
         )
         state, clients = printable(found.state_of(site)), printable(site.clients or "-")
-        rows.add_row(printable(site.name), state, str(leads), printable(site.peers), clients)
+        peers = printable(site.peers)
+        rows.add_row(printable(site.name), state, str(leads), newest, peers, clients)
     return rows
 
 
@@ -242,11 +272,15 @@ def _json_of(found: _Found) -> dict[str, Any]:
     return {
         "id": found.cluster.id,
         "asked": found.cluster.site,
+        "format": found.cluster.format,
         "sites": [
             {
                 **asdict(site),
                 "membership": site.state,
                 "state": found.state_of(site),
+                "newest_format": found.by_site[site.name].newest_format
+                if site.name in found.by_site
+                else None,
                 "shards": [asdict(one) for one in found.by_site[site.name].shards]
                 if site.name in found.by_site
                 else None,

@@ -15,16 +15,18 @@ class ServedCluster:
 
     def status(self) -> ClusterStatus:
         """Returns how the cluster stands, as the site of the server knows it."""
-        id, site, sites, shards, left = self._connection.call("cluster")
+        # A site of an earlier version says nothing of formats.
+        id, site, sites, shards, left, *formats = self._connection.call("cluster")
         return ClusterStatus(
             id,
             site,
             [record_of(SiteStatus, one) for one in sites],
             [record_of(ReplicaStatus, one) for one in shards],
             left,
+            *formats,
         )
 
     def change(self, change: SitesChange, name: str, timeout_us: int) -> int:
-        """Makes a change. Returns how many shards were handed over, of ``balance``."""
-        moved: int = self._connection.call("cluster.change", change, name, timeout_us)
-        return moved
+        """Makes a change, as ``ClusterAccess.change`` says."""
+        result: int = self._connection.call("cluster.change", change, name, timeout_us)
+        return result

@@ -24,7 +24,15 @@ class ClusterCalls:
         """Returns the fields of ``topicdb.cluster.ClusterStatus``."""
         caller.access.check_any()
         status = self._cluster().status()
-        return status.id, status.site, list(status.sites), list(status.shards), status.left
+        formats = status.format, status.newest_format
+        return (
+            status.id,
+            status.site,
+            list(status.sites),
+            list(status.shards),
+            status.left,
+            *formats,
+        )
 
     def _change(self, caller: Caller, change: SitesChange, site: str, timeout_us: int) -> int:
         """Makes a change of ``topicdb.replicas.SitesChange``."""

@@ -79,6 +79,28 @@ ClusterCommand SetRetention(const ClusterState& before, const std::string& reten
   return command;
 }
 
+ClusterCommand Upgrade(std::uint32_t format, std::uint64_t last_replica) {
+  ClusterCommand command;
+  command.kind = ClusterCommandKind::kUpgrade;
+  command.format = format;
+  command.based_on = last_replica;
+  return command;
+}
+
+ClusterState WithFormat(ClusterState state) {
+  state.format = 2;
+  return state;
+}
+
+// Those that came with a second format.
+std::vector<ClusterCommand> LaterCommands() {
+  ClusterCommand found = Found();
+  found.founded.format = 2;
+  ClusterCommand add = AddSite("d", "10.0.0.4:8825");
+  add.format = 2;
+  return {found, add, Upgrade(2, 258)};
+}
+
 // One of each kind.
 std::vector<ClusterCommand> Commands() {
   return {Found(),
@@ -223,6 +245,36 @@ TEST(ClusterState, RetentionThatHasChangedMeanwhileIsNotReplaced) {
   EXPECT_EQ(state.retention, "2");
 }
 
+TEST(ClusterState, AFormatThatAllKnowIsInForce) {
+  ClusterState unfounded;
+  EXPECT_EQ(Apply(Upgrade(2, 0), &unfounded).code(), Code::kCluster);
+  ClusterState state = Founded();
+  EXPECT_EQ(state.format, kClusterFormatFirst);
+  EXPECT_EQ(Apply(Upgrade(1, 2), &state).code(), Code::kConflict) << "it is in force";
+  EXPECT_EQ(Apply(Upgrade(2, 1), &state).code(), Code::kCluster) << "b has joined meanwhile";
+  ASSERT_TRUE(Apply(Upgrade(2, 2), &state).ok());
+  EXPECT_EQ(state.format, 2U);
+  EXPECT_EQ(state.revision, 2U);
+  EXPECT_EQ(Apply(Upgrade(2, 2), &state).code(), Code::kConflict);
+  const Status old = Apply(AddSite("d", "x:1"), &state);
+  EXPECT_EQ(old.code(), Code::kCluster);
+  EXPECT_NE(old.message().find("upgrade TopicDB there"), std::string::npos) << old.message();
+  ClusterCommand added = AddSite("d", "x:1");
+  added.format = 2;
+  EXPECT_TRUE(Apply(added, &state).ok());
+}
+
+TEST(ClusterState, CommandsOfTheFirstFormatStayAsTheyWere) {
+  for (const ClusterCommand& command : Commands()) {
+    EXPECT_EQ(FormatOf(command), kClusterFormatFirst);
+    EXPECT_EQ(Encode(command)[0], 2);
+  }
+  for (const ClusterCommand& command : LaterCommands()) {
+    EXPECT_EQ(FormatOf(command), 2U);
+    EXPECT_EQ(Encode(command)[0], 3);
+  }
+}
+
 TEST(ClusterState, HasTheseBytes) {
   const std::vector<std::string> golden{
       "020100000000000000000102030000000000000000000000000002016101000000000000000d3130"
@@ -245,6 +297,24 @@ TEST(ClusterState, HasTheseBytes) {
             "000000000d31302e302e302e313a3838323511677270632b746c733a2f2f613a3838313500000000"
             "00000000000000000000000000016202000000000000000000000000000000000000000000000000"
             "000002000000000000000a64657363726970746f7209726574656e74696f6ece58f76512136707");
+  const std::vector<std::string> later{
+      "030100000000000000000102030000000000000000000000000002016101000000000000000d3130"
+      "2e302e302e313a3838323511677270632b746c733a2f2f613a383831350000000000000000000000"
+      "00000000000001620200000000000000000000000000000000000000000000000000000200000000"
+      "0000000a64657363726970746f7209726574656e74696f6e02000000",
+      "030401640d31302e302e302e343a383832350900000000000000000000000000000002000000",
+      "0308020000000201000000000000",
+  };
+  const std::vector<ClusterCommand> with_formats = LaterCommands();
+  for (std::size_t i = 0; i < with_formats.size(); ++i) {
+    EXPECT_EQ(ToHex(std::string(WithoutHash(Encode(with_formats[i])).value())), later[i]);
+  }
+  EXPECT_EQ(
+      ToHex(std::string(WithoutHash(Encode(ClusterSnapshot{258, WithFormat(State())})).value())),
+      "03020100000000000000000000000000000102030000000000000000000000000002016101000000"
+      "000000000d31302e302e302e313a3838323511677270632b746c733a2f2f613a3838313500000000"
+      "00000000000000000000000000016202000000000000000000000000000000000000000000000000"
+      "000002000000000000000a64657363726970746f7209726574656e74696f6e02000000");
 }
 
 // Clusters of the first version have these in their logs and files.
@@ -267,16 +337,21 @@ TEST(ClusterState, IsDecodedAsItWasEncoded) {
   for (const ClusterCommand& command : Commands()) {
     EXPECT_EQ(DecodeClusterCommand(Encode(command)).value(), command);
   }
+  for (const ClusterCommand& command : LaterCommands()) {
+    EXPECT_EQ(DecodeClusterCommand(Encode(command)).value(), command);
+  }
   ClusterState joined = Founded();
   EXPECT_TRUE(Apply(AddSite("d", "x:1"), &joined).ok());
-  for (const ClusterState& state : {State(), joined, ClusterState()}) {
+  for (const ClusterState& state : {State(), joined, ClusterState(), WithFormat(State())}) {
     const ClusterSnapshot snapshot{258, state};
     EXPECT_EQ(DecodeClusterSnapshot(Encode(snapshot)).value(), snapshot);
   }
 }
 
 TEST(ClusterState, EveryDamageIsRefused) {
-  for (const ClusterCommand& command : Commands()) {
+  std::vector<ClusterCommand> commands = LaterCommands();
+  for (const ClusterCommand& command : Commands()) commands.push_back(command);
+  for (const ClusterCommand& command : commands) {
     ForEachDamage(Encode(command), [](const std::string& damaged) {
       EXPECT_EQ(DecodeClusterCommand(damaged).status().code(), Code::kCorruption) << ToHex(damaged);
     });
@@ -297,7 +372,9 @@ TEST(ClusterState, ACommandThatIsNotKnownIsRefused) {
   std::string bytes(WithoutHash(Encode(SetClients("b", "x"))).value());
   bytes[1] = 77;
   AppendHash(&bytes);
-  EXPECT_EQ(DecodeClusterCommand(bytes).status().code(), Code::kCorruption);
+  const Status refused = DecodeClusterCommand(bytes).status();
+  EXPECT_EQ(refused.code(), Code::kSchema);
+  EXPECT_NE(refused.message().find("upgrade TopicDB on this site"), std::string::npos);
 }
 
 TEST(ClusterState, OneOfALaterVersionIsNotTakenForDamage) {

@@ -29,7 +29,11 @@ std::vector<SiteCall> Calls() {
   hand_over.kind = SiteCallKind::kHandOver;
   hand_over.shard = 7;
   hand_over.replica = 2;
-  return {join, standing, step_down, hand_over};
+  SiteCall join_with_format = join;
+  join_with_format.format = 258;
+  SiteCall format;
+  format.kind = SiteCallKind::kFormat;
+  return {join, standing, step_down, hand_over, join_with_format, format};
 }
 
 SiteAnswer Answer() {
@@ -48,6 +52,9 @@ TEST(SiteCall, HasTheseBytes) {
       "010204050000000000000000000000000000030000000000000003643a31",
       "0103",
       "0104070000000200000000000000",
+      "02010164010203000000000000000000000000000d31302e302e302e343a383832"
+      "3502010000",
+      "0205",
   };
   const std::vector<SiteCall> calls = Calls();
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -58,6 +65,18 @@ TEST(SiteCall, HasTheseBytes) {
             "0114026e6f4d000000000000005e0200000000000000000200000000000000000000000000000000"
             "0000000000000001016404000000000000000d31302e302e302e343a383832350001010203000000"
             "00000000000000000000040000000000000000003997463c0b526197");
+  SiteAnswer format;
+  format.format = 258;
+  const std::string bytes(WithoutHash(Encode(format)).value());
+  EXPECT_EQ(ToHex(bytes.substr(0, 11)), "0200000000000000000000");
+  EXPECT_EQ(ToHex(bytes.substr(bytes.size() - 4)), "02010000");
+}
+
+// Sites of earlier versions answer no other calls.
+TEST(SiteCall, OnlyWhatTellsOfFormatsCameWithASecondFormat) {
+  const std::vector<std::uint32_t> formats{1, 1, 1, 1, 2, 2};
+  const std::vector<SiteCall> calls = Calls();
+  for (std::size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(FormatOf(calls[i]), formats[i]) << i;
 }
 
 TEST(SiteCall, IsDecodedAsItWasEncoded) {
@@ -67,6 +86,10 @@ TEST(SiteCall, IsDecodedAsItWasEncoded) {
   EXPECT_EQ(answer.status.message(), "no");
   EXPECT_EQ(answer.group, 77U);
   EXPECT_EQ(answer.state, Answer().state);
+  EXPECT_EQ(answer.format, kClusterFormatFirst);
+  SiteAnswer format = Answer();
+  format.format = 7;
+  EXPECT_EQ(DecodeSiteAnswer(Encode(format)).value().format, 7U);
 }
 
 TEST(SiteCall, EveryDamageIsRefused) {
@@ -84,7 +107,9 @@ TEST(SiteCall, OneThatIsNotKnownIsRefused) {
   std::string bytes(WithoutHash(Encode(Calls()[2])).value());
   bytes[1] = 77;
   AppendHash(&bytes);
-  EXPECT_EQ(DecodeSiteCall(bytes).status().code(), Code::kCorruption);
+  const Status refused = DecodeSiteCall(bytes).status();
+  EXPECT_EQ(refused.code(), Code::kSchema);
+  EXPECT_NE(refused.message().find("upgrade TopicDB on this site"), std::string::npos);
   bytes[0] = 9;
   bytes.resize(bytes.size() - 8);
   AppendHash(&bytes);

@@ -45,6 +45,7 @@ class SiteTest : public testing::Test {
     options.listen = "127.0.0.1:0";
     options.election_timeout = milliseconds(300);
     options.commit_patience = patience_;
+    options.newest_format = newest_format_;
     if (announces_) options.clients = "grpc://" + name;
     return options;
   }
@@ -140,8 +141,9 @@ class SiteTest : public testing::Test {
   const TestDirectory directory_;
   std::map<std::string, std::string> sites_{{"a", ""}, {"b", ""}, {"c", ""}};
   OpenOptions open_;
-  milliseconds patience_{20'000};  // of writes
-  bool announces_ = false;         // whether clients find the sites
+  milliseconds patience_{20'000};                       // of writes
+  bool announces_ = false;                              // whether clients find the sites
+  std::uint32_t newest_format_ = kClusterFormatNewest;  // of sites that are started
   std::map<std::string, Here> here_;
 };
 

@@ -158,6 +158,16 @@ TEST(LeaderCallTest, OtherCallsArriveAsTheyWere) {
   }
 }
 
+TEST(LeaderCallTest, ACallThatIsNotKnownIsNotTakenForDamage) {
+  std::string bytes = Encode(LeaderCall{});
+  bytes.resize(bytes.size() - 8);
+  bytes[2] = 77;
+  AppendHash(&bytes);
+  const Status refused = DecodeLeaderCall(bytes).status();
+  EXPECT_EQ(refused.code(), Code::kSchema);
+  EXPECT_NE(refused.message().find("upgrade TopicDB on this site"), std::string::npos);
+}
+
 TEST(LeaderCallTest, ALaterVersionIsNamed) {
   std::string bytes = Encode(LeaderCall{});
   bytes.resize(bytes.size() - 8);

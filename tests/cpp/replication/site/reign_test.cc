@@ -170,5 +170,20 @@ TEST_F(ReignTest, AnUnknownOutcomeEndsIt) {
   EXPECT_EQ(ended_, 1);
 }
 
+// Kinds of entries that come with later versions are not for sites that do not know them.
+TEST_F(ReignTest, AnEntryOfALaterFormatThanTheOneInForceIsRefused) {
+  std::uint32_t in_force = kClusterFormatFirst;
+  const LogPlace began{site_->StatusOf(kGroup)->last, term_};
+  Reign reign(
+      site_.get(), kGroup, began, kPatience, [this] { ++ended_; }, [&] { return in_force; });
+  Entry later = Batch(1, "a");
+  later.kind = static_cast<EntryKind>(static_cast<std::uint8_t>(EntryKind::kPart) + 1);
+  const Status refused = reign.Propose(later).status();
+  EXPECT_EQ(refused.code(), Code::kCluster);
+  EXPECT_NE(refused.message().find("this needs format 2"), std::string::npos) << refused.message();
+  EXPECT_FALSE(reign.is_over());
+  EXPECT_EQ(ended_, 0);
+}
+
 }  // namespace
 }  // namespace topicdb::replication
