@@ -31,7 +31,9 @@
 namespace topicdb {
 
 class DatabaseImpl;
+struct JobCommit;
 struct JobInfo;
+struct JobReceipt;
 struct ShardEnvironment;
 class ShardSource;
 using MakeShardSource =
@@ -232,6 +234,25 @@ class Database {
   // Returns the jobs that were applied, by shard and sequence. Jobs without a sequence are kept for
   // a week.
   Result<std::vector<JobInfo>> Jobs() const;
+  // Returns whether the shards are replicas.
+  bool is_replicated() const;
+  // These three are for jobs (job.h) of a database that this process has open. Those of a local
+  // database are committed as by the functions of job.h. If the shards are replicas, there is no
+  // other way.
+  //
+  // Brings what a StagedWriter has finished in the directory of the database to the replicas, and
+  // removes the files. Then the job can be committed at any site. `file` is StagedTask::file. May
+  // be repeated. Returns kNotFound if there is no such file, kCorruption if it is damaged or
+  // belongs to another database, and kNotLeader or kUnknownOutcome if no majority of the replicas
+  // is up: call it again. Does nothing in a local database.
+  Status ShareStaged(const std::string& job, const std::string& file);
+  // Does what CommitJob of job.h does. If the shards are replicas, also returns kNotLeader if no
+  // majority is up and the job is not committed, and kUnknownOutcome if it may be: commit it again.
+  // `pending` are then the shards that no replica has led in time.
+  Result<JobReceipt> CommitJob(const JobCommit& commit);
+  // Does what AbortJob of job.h does, and returns what CommitJob does if no majority is up.
+  Status AbortJob(const std::string& job,
+                  std::chrono::microseconds timeout = std::chrono::minutes(1));
   // Removes the messages of a filter whose timestamps are less than `before`. Without a filter,
   // first drops the read-only generations that have only such messages, and then removes such
   // messages of "#". With `dry_run`, changes nothing and returns what it would remove.

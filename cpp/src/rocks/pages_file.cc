@@ -76,6 +76,15 @@ Result<std::string> PagesFileReader::Get(std::string_view key) {
   return records.value().ToString();
 }
 
+Status PagesFileReader::ForEach(
+    const std::function<Status(std::string_view key, std::string_view page)>& visit) {
+  rocksdb::Iterator& records = *reader_->records;
+  for (records.SeekToFirst(); records.Valid(); records.Next()) {
+    TOPICDB_RETURN_IF_ERROR(visit(records.key().ToStringView(), records.value().ToStringView()));
+  }
+  return FromRocks(records.status(), "reading " + path_);
+}
+
 Status Ingest(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, const std::string& path) {
   // RocksDB moves a second name of the file. The first one stays, so that an interrupted caller can
   // begin again.

@@ -1,6 +1,7 @@
 // Writes a table file of pages outside of any database, and brings it into one.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -47,6 +48,9 @@ class PagesFileReader {
   // Returns the record with this key. Returns kCorruption if there is none or if the file is
   // damaged.
   Result<std::string> Get(std::string_view key);
+  // Calls visit for each record, in the order of the keys. Stops when a call fails, and returns its
+  // error. Returns kCorruption if the file is damaged.
+  Status ForEach(const std::function<Status(std::string_view key, std::string_view page)>& visit);
 
  private:
   struct Reader;

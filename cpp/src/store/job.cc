@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -23,6 +24,8 @@ namespace {
 constexpr std::chrono::milliseconds kOwnerPauseMin(2);
 constexpr std::chrono::milliseconds kOwnerPauseMax(100);
 constexpr std::chrono::microseconds kRemovePatience = std::chrono::seconds(1);
+// How long the commit of a job waits at a time for replicas to apply it.
+constexpr std::chrono::microseconds kReplicasPause = std::chrono::milliseconds(500);
 constexpr std::uint64_t kBytesMaxWithoutBlocks = std::uint64_t{1} << 30;
 constexpr std::size_t kCommitCacheBytes = std::size_t{1} << 20;
 
@@ -80,20 +83,6 @@ Status CheckPart(const StagedPart& part, const std::string& directory, const Sch
   if (part.shard < schema.shards) return Status::Ok();
   return Corruption(directory + "/" + part.pages_file +
                     " is for a shard that the database does not have");
-}
-
-// Checks that these can be names of staged files, and that none comes twice. An empty name is that
-// of a task without messages.
-Status CheckFileNames(const std::vector<std::string>& names) {
-  std::set<std::string> files;
-  for (const std::string& name : names) {
-    if (name.empty()) continue;
-    const bool is_name = name.find('/') == std::string::npos && name.ends_with(".staged");
-    if (!is_name || !files.insert(name).second) {
-      return InvalidArgument("files: '" + name + "' is no name of a staged file, or comes twice");
-    }
-  }
-  return Status::Ok();
 }
 
 // Returns the intent of a job. Checks everything that tasks have staged, so that nothing can go
@@ -308,16 +297,60 @@ void RemoveFiles(const std::string& path, const JobIntent& intent) {
   if (lock.ok()) RemoveApplied(path, intent).IgnoreError();
 }
 
+// Returns kReadOnly if the directory is that of a site.
+Status CheckIsLocal(const std::string& path) {
+  if (!Exists(path + "/site/identity")) return Status::Ok();
+  return ReadOnly(path +
+                  " belongs to a site: commit or abort the job with the database that the site has "
+                  "open, or by way of a server of the site");
+}
+
 }  // namespace
 
-Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
-  TOPICDB_RETURN_IF_ERROR(CheckJobName(commit.job));
-  if (!commit.sequence.empty()) TOPICDB_RETURN_IF_ERROR(CheckJobName(commit.sequence));
-  if (commit.sequence.empty() != (commit.number == 0)) {
-    return InvalidArgument("number: a job of a sequence has one, from 1 on; others have none");
+bool Database::is_replicated() const { return impl_->shards().is_replicated(); }
+
+Status Database::ShareStaged(const std::string& job, const std::string& file) {
+  TOPICDB_ENTER(impl_);
+  TOPICDB_RETURN_IF_ERROR(CheckJobName(job));
+  ReplicatedJobs* const jobs = impl_->shards().replicated_jobs();
+  return jobs == nullptr ? Status::Ok() : jobs->Share(job, file);
+}
+
+Result<JobReceipt> Database::CommitJob(const JobCommit& commit) {
+  TOPICDB_RETURN_IF_ERROR(CheckJobCommit(commit));
+  if (!is_replicated()) return topicdb::CommitJob(impl_->environment().database_path, commit);
+  const auto deadline = std::chrono::steady_clock::now() + commit.timeout;
+  std::optional<JobReceipt> first;
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::microseconds>(
+        deadline - std::chrono::steady_clock::now());
+    JobCommit step = commit;
+    step.timeout = std::clamp(left, std::chrono::microseconds(0), kReplicasPause);
+    JobReceipt receipt;
+    {
+      TOPICDB_ENTER(impl_);  // so that whoever closes the database waits no longer
+      TOPICDB_ASSIGN_OR_RETURN(receipt, impl_->shards().replicated_jobs()->Commit(step));
+    }
+    if (!first.has_value()) first = receipt;
+    receipt.messages = first->messages;
+    receipt.repeated = first->repeated;
+    if (receipt.pending.empty() || left <= kReplicasPause) return receipt;
   }
-  TOPICDB_RETURN_IF_ERROR(CheckFileNames(commit.files));
+}
+
+Status Database::AbortJob(const std::string& job, std::chrono::microseconds timeout) {
+  TOPICDB_RETURN_IF_ERROR(CheckJobName(job));
+  if (!is_replicated()) {
+    return topicdb::AbortJob(impl_->environment().database_path, job, timeout);
+  }
+  TOPICDB_ENTER(impl_);
+  return impl_->shards().replicated_jobs()->Abort(job, timeout);
+}
+
+Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
+  TOPICDB_RETURN_IF_ERROR(CheckJobCommit(commit));
   TOPICDB_ASSIGN_OR_RETURN(const FoundDatabase found, FindDatabase(path));
+  TOPICDB_RETURN_IF_ERROR(CheckIsLocal(path));
   TOPICDB_ASSIGN_OR_RETURN(Committed committed, Commit(path, commit, found.descriptor));
   JobReceipt receipt = std::move(committed.receipt);
   if (!committed.intent.has_value()) {
@@ -335,6 +368,7 @@ Result<JobReceipt> CommitJob(const std::string& path, const JobCommit& commit) {
 Status AbortJob(const std::string& path, const std::string& job,
                 std::chrono::microseconds timeout) {
   TOPICDB_RETURN_IF_ERROR(CheckJobName(job));
+  TOPICDB_RETURN_IF_ERROR(CheckIsLocal(path));
   if (!IsDirectory(JobDirectory(path, job))) return Status::Ok();
   TOPICDB_ASSIGN_OR_RETURN(const auto lock, LockJobs(path, timeout));
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<JobIntent> intents, ListIntents(path));

@@ -7,6 +7,7 @@
 #include "base/bytes/coding.h"
 #include "replication/hashed_bytes.h"
 #include "replication/status_bytes.h"
+#include "store/job/job_files.h"
 
 namespace topicdb::replication {
 
@@ -15,7 +16,9 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr char kCall = 2;  // other requests between replicas have other first bytes
-constexpr std::uint8_t kCallVersion = 1;
+constexpr std::uint8_t kCallVersion = 2;
+// Version 1 has no kStage, and the calls of both are the same otherwise.
+constexpr std::uint8_t kCallVersionWithoutStage = 1;
 constexpr std::uint8_t kAnswerVersion = 1;
 
 // What a commit has.
@@ -170,7 +173,7 @@ Result<SentCommit> ReadCommit(Decoder* decoder) {
 
 std::string BeginCall(LeaderCallKind kind) {
   std::string bytes(1, kCall);
-  AppendLittle(&bytes, kCallVersion);
+  AppendLittle(&bytes, kind == LeaderCallKind::kStage ? kCallVersion : kCallVersionWithoutStage);
   AppendLittle(&bytes, static_cast<std::uint8_t>(kind));
   return bytes;
 }
@@ -214,6 +217,53 @@ StoredCall ReadStored(Decoder* decoder) {
     *number = decoder->Little<std::uint64_t>();
   }
   return stored;
+}
+
+void AppendStage(std::string* out, const StagingStep& step) {
+  AppendLittle(out, static_cast<std::uint8_t>(step.kind));
+  AppendPrefixed(out, step.job);
+  switch (step.kind) {
+    case StagingStep::Kind::kPut:
+      AppendVarint(out, step.records.size());
+      for (const auto& [rest, value] : step.records) {
+        AppendPrefixed(out, rest);
+        AppendPrefixed(out, value);
+      }
+      break;
+    case StagingStep::Kind::kChoose:
+      out->append(step.commit.begin(), step.commit.end());
+      AppendPrefixed(out, Encode(step.choice));
+      break;
+    case StagingStep::Kind::kRemove:
+      AppendLittle(out, step.epoch);
+      break;
+  }
+}
+StagingStep ReadStage(Decoder* decoder) {
+  StagingStep step;
+  step.kind = static_cast<StagingStep::Kind>(decoder->Little<std::uint8_t>());
+  step.job = decoder->Prefixed();
+  if (!CheckJobName(step.job).ok()) decoder->Refuse();
+  switch (step.kind) {
+    case StagingStep::Kind::kPut: {
+      const std::uint64_t records = decoder->Varint();
+      for (std::uint64_t i = 0; i < records && decoder->ok(); ++i) {
+        const std::string_view rest = decoder->Prefixed();
+        step.records.emplace_back(rest, decoder->Prefixed());
+      }
+      break;
+    }
+    case StagingStep::Kind::kChoose:
+      decoder->Array(&step.commit);
+      if (!Decode(decoder->Prefixed(), &step.choice)) decoder->Refuse();
+      break;
+    case StagingStep::Kind::kRemove:
+      step.epoch = decoder->Little<std::uint64_t>();
+      break;
+    default:
+      decoder->Refuse();
+  }
+  return step;
 }
 
 void AppendOptional(std::string* out, const std::optional<std::string>& value) {
@@ -305,6 +355,9 @@ std::string Encode(const LeaderCall& call) {
     case LeaderCallKind::kPart:
       AppendStored(&bytes, call.stored);
       break;
+    case LeaderCallKind::kStage:
+      AppendStage(&bytes, call.stage);
+      break;
   }
   AppendHash(&bytes);
   return bytes;
@@ -348,6 +401,10 @@ Result<LeaderCall> DecodeLeaderCall(std::string_view bytes) {
     case LeaderCallKind::kStored:
     case LeaderCallKind::kPart:
       call.stored = ReadStored(&decoder);
+      break;
+    case LeaderCallKind::kStage:
+      call.stage = ReadStage(&decoder);
+      is_good = version > kCallVersionWithoutStage;
       break;
     default:
       return UnknownKind(what, static_cast<std::uint8_t>(call.kind));

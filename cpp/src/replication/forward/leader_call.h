@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "store/job/staged_job.h"
 #include "store/shard/commit/shard_commit.h"
 #include "store/shard/commit/shard_leader.h"
 #include "topicdb/status.h"
@@ -24,6 +25,7 @@ enum class LeaderCallKind : std::uint8_t {
   kDropSlab = 5,
   kStored = 6,  // a call that is too large for a message: the leader fetches it in parts
   kPart = 7,    // the leader fetches one
+  kStage = 8,
 };
 
 // A commit as it was sent. Its texts refer to the bytes of the call.
@@ -51,6 +53,7 @@ struct LeaderCall {
   RetentionClassId retention_class;
   Generation generation;  // of kDropSlab, with the class
   StoredCall stored;
+  StagingStep stage;  // of kStage
 };
 
 // Returns whether these bytes begin as a call does, and not as another request between replicas.

@@ -199,6 +199,13 @@ Status LeaderLink::DropSlab(RetentionClassId retention_class, Generation generat
   return Call(Encode(call), deadline).status();
 }
 
+Status LeaderLink::Stage(const StagingStep& step, Clock::time_point deadline) {
+  LeaderCall call;
+  call.kind = LeaderCallKind::kStage;
+  call.stage = step;
+  return Call(Encode(call), deadline).status();
+}
+
 Result<std::string> LeaderLink::Answer(std::string_view request) {
   auto decoded = DecodeLeaderCall(request);
   if (!decoded.ok()) return Encode(LeaderAnswer{decoded.status(), {}, {}, {}});
@@ -243,6 +250,13 @@ LeaderAnswer LeaderLink::Serve(const LeaderCall& call) {
       break;
     case LeaderCallKind::kDropSlab:
       answer.status = shard.DropSlabHere(call.retention_class, call.generation);
+      break;
+    case LeaderCallKind::kStage:
+      answer.status = shard.StageHere(call.stage);
+      // What a disk has failed to take here, others may have.
+      if (answer.status.code() == Code::kStorage) {
+        answer.status = UnknownOutcome(answer.status.message());
+      }
       break;
     case LeaderCallKind::kStored:
     case LeaderCallKind::kPart:

@@ -59,6 +59,7 @@ class LeaderLink : public ShardLeader {
   Status Rotate(const RotateOptions& options, Clock::time_point deadline) override;
   Status DropSlab(RetentionClassId retention_class, Generation generation,
                   Clock::time_point deadline) override;
+  Status Stage(const StagingStep& step, Clock::time_point deadline) override;
 
   // Answers the call of another replica.
   Result<std::string> Answer(std::string_view request) TOPICDB_EXCLUDES(mutex_);

@@ -9,6 +9,7 @@
 #include "rocks/local_log.h"
 #include "rocks/rocks_compat.h"
 #include "store/catalog/meta.h"
+#include "store/job/staged_records.h"
 #include "store/shard/state/record_reader.h"
 #include "store/shard/state/shard_rocks.h"
 
@@ -61,6 +62,9 @@ Result<DetachedCopy> Detach(rocksdb::DB* db, const std::string& name) {
   rocksdb::Status status = batch.Put(meta::CommitStateKey(), meta::Encode(state));
   if (status.ok()) status = batch.Delete(meta::AppliedKey());
   if (status.ok()) status = batch.Delete(meta::ReplicatedRulesKey());
+  if (status.ok()) {
+    status = batch.DeleteRange(db->DefaultColumnFamily(), StagedPrefix(), StagedEnd());
+  }
   TOPICDB_RETURN_IF_ERROR(rocks::FromRocks(status, "copying " + name));
   TOPICDB_RETURN_IF_ERROR(Write(db, name, &batch));
   return copy;

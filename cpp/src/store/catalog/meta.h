@@ -55,6 +55,7 @@ enum class KeyKind : std::uint8_t {
   kDrop = 12,
   kApplied = 13,
   kReplicatedRules = 14,
+  kStaged = 15,  // store/job/staged_records.h
 };
 
 std::string IdentityKey();

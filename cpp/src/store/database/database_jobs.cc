@@ -80,8 +80,8 @@ Status DatabaseJobs::ApplyTo(Shard* shard, const JobIntent& intent, WallTime pen
 }
 
 Status DatabaseJobs::Start() {
-  if (shards_.is_replicated()) return Status::Ok();
   const std::string& path = environment_->database_path;
+  if (shards_.is_replicated()) return SweepJobs(path, ReadWallClock());
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(JobsDirectory(path)));
   TOPICDB_RETURN_IF_ERROR(Apply());
   for (const auto& shard : shards_.All()) {

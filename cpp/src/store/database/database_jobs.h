@@ -26,8 +26,8 @@ class DatabaseJobs {
       : environment_(std::move(environment)), shards_(shards), closing_(closing) {}
 
   // Applies committed jobs, removes what earlier jobs have left behind, and starts a thread that
-  // applies the jobs that are committed from then on. Does nothing if the shards are replicas: a
-  // job is in files, which no log carries.
+  // applies the jobs that are committed from then on. If the shards are replicas, only removes what
+  // tasks have left behind: ReplicatedJobs does the rest.
   Status Start() TOPICDB_EXCLUDES(mutex_);
   // Ends the thread.
   void Stop() { watcher_.reset(); }

@@ -70,6 +70,8 @@ class OpenShards {
   Status AwaitAcknowledged(std::chrono::milliseconds patience) const {
     return source_->AwaitAcknowledged(patience);
   }
+  // Does what ShardSource::jobs does.
+  ReplicatedJobs* replicated_jobs() const { return source_->jobs(); }
   // Returns kReadOnly, which names `call`, if the shards are replicas.
   Status CheckNotReplicated(const char* call) const;
 

@@ -85,6 +85,23 @@ Status CheckJobName(const std::string& job) {
                          "'");
 }
 
+Status CheckJobCommit(const JobCommit& commit) {
+  TOPICDB_RETURN_IF_ERROR(CheckJobName(commit.job));
+  if (!commit.sequence.empty()) TOPICDB_RETURN_IF_ERROR(CheckJobName(commit.sequence));
+  if (commit.sequence.empty() != (commit.number == 0)) {
+    return InvalidArgument("number: a job of a sequence has one, from 1 on; others have none");
+  }
+  std::set<std::string> files;
+  for (const std::string& name : commit.files) {
+    if (name.empty()) continue;
+    const bool is_name = name.find('/') == std::string::npos && name.ends_with(".staged");
+    if (!is_name || !files.insert(name).second) {
+      return InvalidArgument("files: '" + name + "' is no name of a staged file, or comes twice");
+    }
+  }
+  return Status::Ok();
+}
+
 Result<std::string> MakeJobDirectory(const std::string& path, const std::string& job) {
   TOPICDB_RETURN_IF_ERROR(MakeDirectory(JobsDirectory(path)));
   std::string directory = JobDirectory(path, job);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/file/files.h"
+#include "topicdb/job.h"
 #include "topicdb/status.h"
 #include "topicdb/types/iterator.h"
 #include "topicdb/types/numbers.h"
@@ -32,6 +33,9 @@ std::string JobsDirectory(const std::string& path);
 std::string JobDirectory(const std::string& path, const std::string& job);
 // Returns kInvalidArgument unless a job may have this name.
 Status CheckJobName(const std::string& job);
+// Returns kInvalidArgument unless a commit has names, numbers and files that a job can have. The
+// name of the file of a task without messages is empty.
+Status CheckJobCommit(const JobCommit& commit);
 // Makes the directory of a job and returns its path.
 Result<std::string> MakeJobDirectory(const std::string& path, const std::string& job);
 

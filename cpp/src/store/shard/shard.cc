@@ -1,6 +1,7 @@
 #include "store/shard/shard.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 #include <thread>
@@ -52,6 +53,7 @@ Shard::Shard(std::unique_ptr<ShardState> state)
       transactions_(*state_),
       deletes_(*state_, sealing_),
       jobs_(*state_),
+      staging_(*state_),
       maker_(*state_),
       dropper_(*state_, disk_, transactions_),
       generations_(*state_, sealing_, transactions_, maker_),
@@ -250,6 +252,29 @@ Status Shard::DropSlab(RetentionClassId retention_class, Generation generation) 
       [&](ShardLeader* leader, auto deadline) {
         return leader->DropSlab(retention_class, generation, deadline);
       });
+}
+
+Status Shard::Stage(const StagingStep& step) {
+  return WhereLed(
+      *this, state_->environment->leader.get(), [&] { return StageHere(step); },
+      [&](ShardLeader* leader, auto deadline) { return leader->Stage(step, deadline); });
+}
+
+Status Shard::ApplyJob(const StagedJob& job, const std::atomic<bool>& canceled) {
+  for (;;) {
+    TOPICDB_RETURN_IF_ERROR(MayWrite());
+    // What was staged may be gone once all shards have applied the job.
+    if (FindApplied(*view()->jobs(), job.sequence, job.number) != nullptr) return Status::Ok();
+    TOPICDB_ASSIGN_OR_RETURN(StagedMessages staged, staging_.Load(job));
+    TOPICDB_RETURN_IF_ERROR(staging_.CopyPages(canceled, &staged));
+    ShardCommit commit;
+    commit.durability = Durability::kQuorum;
+    commit.staged = &staged;
+    const std::array<ShardCommit*, 1> alone{&commit};
+    CommitHere(alone);
+    if (commit.status.code() != Code::kConflict) return commit.status;
+    TOPICDB_RETURN_IF_ERROR(RemoveUnplaced());
+  }
 }
 
 void Shard::CommitHere(std::span<ShardCommit* const> group) {

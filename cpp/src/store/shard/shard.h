@@ -19,6 +19,7 @@
 #include "store/shard/commit/shard_commit.h"
 #include "store/shard/commit/shard_jobs.h"
 #include "store/shard/commit/shard_leader.h"
+#include "store/shard/commit/staging_area.h"
 #include "store/shard/commit/transaction_check.h"
 #include "store/shard/generation/generations.h"
 #include "store/shard/generation/last_merger.h"
@@ -174,10 +175,22 @@ class Shard {
     return merger_.Run(merge, interrupted);
   }
 
-  // These do as RotateHere and DropSlabHere do, here or at the replica that leads.
+  // These are for shards that have replicas. StageHere works as StagingArea::Do does.
+  Status StageHere(const StagingStep& step) { return staging_.Do(step); }
+  // Applies a job that is committed, unless it was applied before. One thread at a time calls this
+  // and RemoveUnplaced. Returns kNotLeader if another replica leads, kClosed once `canceled` is
+  // set, and the errors of StagingArea and Commit.
+  Status ApplyJob(const StagedJob& job, const std::atomic<bool>& canceled);
+  // Works as StagingArea::RemoveGarbage does.
+  Status RemoveStagedGarbage(std::atomic<bool>* canceled) {
+    return staging_.RemoveGarbage(canceled);
+  }
+
+  // These do as RotateHere, DropSlabHere and StageHere do, here or at the replica that leads.
   Status Rotate(std::optional<RetentionClassId> retention_class, std::optional<WallTime> as_if,
                 bool resets_clock = false, std::optional<LayoutKind> layout = std::nullopt);
   Status DropSlab(RetentionClassId retention_class, Generation generation);
+  Status Stage(const StagingStep& step);
 
   // Seals every fresh block.
   Status SealAll() { return sealing_.SealAll(); }
@@ -249,6 +262,7 @@ class Shard {
   MergeDeletes merge_deletes_;
   DeleteFinisher deletes_;
   ShardJobs jobs_;
+  StagingArea staging_;
   SlabMaker maker_;
   SlabDropper dropper_;
   Generations generations_;

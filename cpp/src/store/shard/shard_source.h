@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "store/job/replicated_jobs.h"
 #include "store/shard/shard.h"
 
 namespace topicdb {
@@ -46,6 +47,8 @@ class ShardSource {
   // replicas of a shard answers within `patience`, and kStale if one does and the shard is too far
   // behind here.
   virtual Status AwaitAcknowledged(std::chrono::milliseconds patience) = 0;
+  // Returns who commits jobs to the shards, or null if they are in files beside the shards.
+  virtual ReplicatedJobs* jobs() { return nullptr; }
 };
 
 // Makes the source of the shards of a database.

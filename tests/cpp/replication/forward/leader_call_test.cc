@@ -168,10 +168,46 @@ TEST(LeaderCallTest, ACallThatIsNotKnownIsNotTakenForDamage) {
   EXPECT_NE(refused.message().find("upgrade TopicDB on this site"), std::string::npos);
 }
 
+TEST(LeaderCallTest, StepsOfStagingArriveAsTheyWere) {
+  LeaderCall call;
+  call.kind = LeaderCallKind::kStage;
+  call.stage.job = "job-1";
+  call.stage.records = {{"rest", "value"}, {std::string(1, '\0'), ""}};
+  const StagingStep put = DecodeLeaderCall(Encode(call))->stage;
+  EXPECT_EQ(put.kind, StagingStep::Kind::kPut);
+  EXPECT_EQ(put.job, "job-1");
+  EXPECT_EQ(put.records, call.stage.records);
+
+  call.stage.kind = StagingStep::Kind::kChoose;
+  call.stage.commit = {1, 2};
+  call.stage.choice = {9, {"x.staged", "y.staged"}};
+  const StagingStep choose = DecodeLeaderCall(Encode(call))->stage;
+  EXPECT_EQ(choose.commit, call.stage.commit);
+  EXPECT_EQ(choose.choice.epoch, 9U);
+  EXPECT_EQ(choose.choice.files, call.stage.choice.files);
+  RefuseDamage(Encode(call), [](const std::string& bytes) { return DecodeLeaderCall(bytes); });
+
+  call.stage.kind = StagingStep::Kind::kRemove;
+  call.stage.epoch = 7;
+  EXPECT_EQ(DecodeLeaderCall(Encode(call))->stage.epoch, 7U);
+  // It would be another key than that of a job.
+  call.stage.job = "../x";
+  EXPECT_EQ(DecodeLeaderCall(Encode(call)).status().code(), Code::kCorruption);
+}
+
+// Sites of the version before understand all calls but this one.
+TEST(LeaderCallTest, OnlyStepsOfStagingHaveTheSecondVersion) {
+  EXPECT_EQ(Encode(LeaderCall{})[1], 1);
+  LeaderCall call;
+  call.kind = LeaderCallKind::kStage;
+  call.stage.job = "job";
+  EXPECT_EQ(Encode(call)[1], 2);
+}
+
 TEST(LeaderCallTest, ALaterVersionIsNamed) {
   std::string bytes = Encode(LeaderCall{});
   bytes.resize(bytes.size() - 8);
-  bytes[1] = 2;
+  bytes[1] = 3;
   AppendHash(&bytes);
   EXPECT_EQ(DecodeLeaderCall(bytes).status().code(), Code::kSchema);
 }

@@ -97,7 +97,7 @@ Status CommitBuilder::AddStaged(ShardCommit* commit) {
         takes_blocks
             ? ForEachStagedBlock(part, [&](const StagedBlock& block) TOPICDB_REQUIRES(
                                            shard_.mutex) { return AddStagedBlock(part, block); })
-            : AddStagedMessages(part, staged.directory));
+            : AddStagedMessages(part, staged));
     job_.messages += part.messages;
   }
   job_.last = {staged.number, first_serial, state_.serial, staged.committed_at, staged.shards};
@@ -115,10 +115,16 @@ StagedPlace CommitBuilder::PlaceStaged(const StagedBlock& block) {
   return place;
 }
 
-Status CommitBuilder::AddStagedMessages(const StagedPart& part, const std::string& directory) {
-  TOPICDB_ASSIGN_OR_RETURN(const auto pages,
-                           rocks::PagesFileReader::Open(directory + "/" + part.pages_file));
-  const KeySource source = [&](std::string_view key) { return pages->Get(key); };
+Status CommitBuilder::AddStagedMessages(const StagedPart& part, const StagedMessages& staged) {
+  std::unique_ptr<rocks::PagesFileReader> file;
+  KeySource source;
+  if (staged.pages) {
+    source = staged.pages(part);
+  } else {
+    TOPICDB_ASSIGN_OR_RETURN(
+        file, rocks::PagesFileReader::Open(staged.directory + "/" + part.pages_file));
+    source = [&file](std::string_view key) { return file->Get(key); };
+  }
   Target& target = TargetOf(part.retention_class);
   StagedPlace place;
   const auto add = [&](const StagedMessage& message) TOPICDB_REQUIRES(shard_.mutex) {

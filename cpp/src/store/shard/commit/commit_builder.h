@@ -108,7 +108,7 @@ class CommitBuilder {
   Status AddStagedBlock(const StagedPart& part, const StagedBlock& block)
       TOPICDB_REQUIRES(shard_.mutex);
   // Adds a part message by message, for layouts that take no blocks.
-  Status AddStagedMessages(const StagedPart& part, const std::string& directory)
+  Status AddStagedMessages(const StagedPart& part, const StagedMessages& staged)
       TOPICDB_REQUIRES(shard_.mutex);
   // Returns the timestamp of a message. Assigns it if the message has none.
   std::int64_t TimestampOf(const MessageView& message, std::uint32_t timestamp_bytes);

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +22,11 @@
 #include "topicdb/types/times.h"
 
 namespace topicdb {
+
+class Slab;
+namespace rocks {
+class ShardLog;
+}  // namespace rocks
 
 // A message that must be stored, or absent, for a transaction to be applied.
 struct Requirement {
@@ -48,7 +55,7 @@ struct TransactionOps {
 
 // What a job has staged for a shard. It is a commit of its own, with a serial for each block.
 struct StagedMessages {
-  std::string directory;  // of the files
+  std::string directory;  // of the files; of what is staged in the shard itself, its name
   std::string sequence;
   std::uint64_t number = 0;
   std::uint64_t malformed = 0;
@@ -56,6 +63,13 @@ struct StagedMessages {
   WallTime pending_since;             // of the oldest job that some shard has yet to apply
   std::vector<std::uint32_t> shards;  // that have messages of the job
   std::vector<StagedPart> parts;
+  // Of what is staged in the shard itself, whose replicas all have it: the job, where the pages of
+  // a part are, and the slab of each class into which the pages were copied, unless it has no log.
+  // The log by which they were copied is that of one reign.
+  std::string job;
+  std::function<KeySource(const StagedPart& part)> pages;  // else empty
+  std::map<RetentionClassId, std::shared_ptr<Slab>> copied;
+  std::shared_ptr<rocks::ShardLog> log;
 };
 
 // One commit to a shard, and its outcome. The caller owns it, or gives it to the queue

@@ -50,6 +50,10 @@ bool ShardJobs::IsRepeated(ShardCommit* commit) const {
 }
 
 Result<std::uint64_t> ShardJobs::TakePages(const StagedMessages& staged) {
+  // Another replica may have led meanwhile, and removed what belongs to no block.
+  if (staged.pages && staged.log != shard_.log()) {
+    return Conflict(shard_.Name() + " has another leader since pages were copied");
+  }
   std::uint64_t blocks = 0;
   for (const StagedPart& part : staged.parts) {
     blocks += part.block_count;
@@ -65,6 +69,11 @@ Status ShardJobs::TakePart(const StagedMessages& staged, const StagedPart& part)
   }
   const Slab& slab = *shard_.CurrentSlab(part.retention_class)->slab;
   if (slab.log() == nullptr) return Status::Ok();  // it takes messages out of the files
+  if (staged.pages) {
+    const auto copied = staged.copied.find(part.retention_class);
+    if (copied != staged.copied.end() && copied->second.get() == &slab) return Status::Ok();
+    return Conflict(shard_.Name() + " has begun a new generation since pages were copied");
+  }
   std::optional<std::uint64_t> first;
   TOPICDB_RETURN_IF_ERROR(ForEachStagedBlock(part, [&](const StagedBlock& block) {
     if (!first.has_value()) first = block.pages;

@@ -31,7 +31,9 @@ class ShardJobs {
   // sets the outcome of the commit.
   bool IsRepeated(ShardCommit* commit) const TOPICDB_REQUIRES(shard_.mutex);
   // Moves the staged pages into the slabs, where nobody sees them yet. Returns the number of staged
-  // blocks. Does not move what an earlier try has moved. Returns kCorruption or kStorage.
+  // blocks. Does not move what an earlier try has moved. Of pages that were copied before, checks
+  // that they are in the current slabs: otherwise returns kConflict. Returns kCorruption or
+  // kStorage.
   Result<std::uint64_t> TakePages(const StagedMessages& staged) TOPICDB_REQUIRES(shard_.mutex);
   // Forgets jobs without a sequence that are older than a week.
   Status ForgetOld() TOPICDB_EXCLUDES(shard_.mutex);

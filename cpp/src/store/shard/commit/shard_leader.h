@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "commit/append_ids.h"
+#include "store/job/staged_job.h"
 #include "store/shard/commit/shard_commit.h"
 #include "topicdb/status.h"
 #include "topicdb/types/numbers.h"
@@ -50,6 +51,8 @@ class ShardLeader {
   virtual Status Rotate(const RotateOptions& options, Clock::time_point deadline) = 0;
   virtual Status DropSlab(RetentionClassId retention_class, Generation generation,
                           Clock::time_point deadline) = 0;
+  // Does what StagingArea::Do does.
+  virtual Status Stage(const StagingStep& step, Clock::time_point deadline) = 0;
 };
 
 }  // namespace topicdb
