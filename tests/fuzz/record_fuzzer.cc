@@ -24,6 +24,7 @@
 #include "store/catalog/descriptor.h"
 #include "store/catalog/meta.h"
 #include "store/catalog/retention_file.h"
+#include "store/job/staged_records.h"
 #include "structure/structure_trie.h"
 #include "topicdb/envelope.h"
 #include "topicdb/types/iterator.h"
@@ -251,6 +252,16 @@ void CheckSiteAnswer(std::string bytes) {
   Expect(again.ok() && replication::Encode(*again) == encoded, "an answer of a site changes");
 }
 
+// Expects that what is decoded, and encoded again, stays as it is.
+template <typename Record>
+void CheckStaged(std::string_view bytes) {
+  Record record;
+  if (!Decode(bytes, &record)) return;
+  const std::string encoded = Encode(record);
+  Record again;
+  Expect(Decode(encoded, &again) && Encode(again) == encoded, "a staged record changes");
+}
+
 void Run(std::string_view input) {
   if (input.empty()) return;
   const auto kind = static_cast<FuzzRecord>(static_cast<std::uint8_t>(input[0]) % kFuzzRecords);
@@ -317,6 +328,12 @@ void Run(std::string_view input) {
       return CheckHashed<replication::SiteCall>(std::string(input), replication::DecodeSiteCall);
     case FuzzRecord::kSiteAnswer:
       return CheckSiteAnswer(std::string(input));
+    case FuzzRecord::kStagedPart:
+      return CheckStaged<StagedPartRecord>(input);
+    case FuzzRecord::kStagedFile:
+      return CheckStaged<StagedFileRecord>(input);
+    case FuzzRecord::kStagedChoice:
+      return CheckStaged<StagedChoice>(input);
   }
 }
 

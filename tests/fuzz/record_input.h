@@ -34,7 +34,10 @@ enum class FuzzRecord : std::uint8_t {
   kLeaderAnswer,
   kSiteCall,
   kSiteAnswer,
+  kStagedPart,  // a record of a shard as it is, here and in the next two
+  kStagedFile,
+  kStagedChoice,
 };
-inline constexpr std::uint8_t kFuzzRecords = 28;
+inline constexpr std::uint8_t kFuzzRecords = 31;
 
 }  // namespace topicdb

@@ -14,6 +14,7 @@
 #include "store/catalog/descriptor.h"
 #include "store/catalog/meta.h"
 #include "store/catalog/retention_file.h"
+#include "store/job/staged_records.h"
 #include "structure/structure_trie.h"
 #include "topicdb/envelope.h"
 #include "topicdb/types/iterator.h"
@@ -166,7 +167,10 @@ void WriteCluster(Seeds* seeds) {
   call.replica = 4;
   command.based_on = 77;
   command.retention = "retention";
-  for (std::uint8_t kind = 3; kind <= 7; ++kind) {
+  command.job.job = "load";
+  command.job.sequence = "load";
+  command.job.shards = {0, 300};
+  for (std::uint8_t kind = 3; kind <= 9; ++kind) {
     command.kind = replication::ClusterCommandKind{kind};
     write(FuzzRecord::kClusterCommand, replication::Encode(command));
   }
@@ -176,6 +180,13 @@ void WriteCluster(Seeds* seeds) {
   }
   write(FuzzRecord::kSiteAnswer,
         replication::Encode(replication::SiteAnswer{ClusterFault("no"), 77, command.founded}));
+}
+
+void WriteStaged(Seeds* seeds) {
+  seeds->Write(FuzzRecord::kStagedPart, Encode(StagedPartRecord{300, 5'000, 2, 1'000}));
+  seeds->Write(FuzzRecord::kStagedFile,
+               Encode(StagedFileRecord{{{1, RetentionClassId{2}, 300, 5'000}}}));
+  seeds->Write(FuzzRecord::kStagedChoice, Encode(StagedChoice{7, {"x.staged", "y.staged"}}));
 }
 
 void WriteLeaderCalls(Seeds* seeds) {
@@ -203,10 +214,13 @@ void WriteLeaderCalls(Seeds* seeds) {
   for (const auto kind :
        {replication::LeaderCallKind::kBegin, replication::LeaderCallKind::kFindAppend,
         replication::LeaderCallKind::kRotate, replication::LeaderCallKind::kDropSlab,
-        replication::LeaderCallKind::kStored, replication::LeaderCallKind::kPart}) {
+        replication::LeaderCallKind::kStored, replication::LeaderCallKind::kPart,
+        replication::LeaderCallKind::kStage}) {
     replication::LeaderCall call;
     call.kind = kind;
     call.id = "id";
+    call.stage.job = "load";
+    call.stage.records = {{"rest", "value"}};
     write(FuzzRecord::kLeaderCall, replication::Encode(call));
   }
   replication::LeaderAnswer answer;
@@ -283,6 +297,7 @@ int main(int count, char** arguments) {
   WriteSnapshots(&seeds);
   WriteCluster(&seeds);
   WriteLeaderCalls(&seeds);
+  WriteStaged(&seeds);
   WriteNodes(&seeds);
   WriteSkipstream(&seeds);
   WriteEnvelopes(&seeds);

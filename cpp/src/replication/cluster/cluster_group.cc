@@ -88,10 +88,12 @@ bool ClusterGroup::knows_leader() const {
   return position_.leader != 0;
 }
 
-void ClusterGroup::Watch(std::function<void()> changed) {
+void ClusterGroup::Watch(const void* owner, std::function<void()> changed) {
   const MutexLock lock(mutex_);
-  watch_ = std::move(changed);
-  if (watch_) watch_();
+  watches_.erase(owner);
+  if (!changed) return;
+  changed();
+  watches_.emplace(owner, std::move(changed));
 }
 
 Status ClusterGroup::Propose(const ClusterCommand& command, milliseconds patience) {
@@ -268,7 +270,7 @@ Status ClusterGroup::Publish(ClusterSnapshot now) {
   const MutexLock lock(mutex_);
   now_ = std::move(now);
   changed_.NotifyAll();
-  if (watch_) watch_();
+  for (const auto& [owner, changed] : watches_) changed();
   return Status::Ok();
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -46,9 +47,9 @@ class ClusterGroup : private RaftClient {
   bool leads() const TOPICDB_EXCLUDES(mutex_);
   // Returns whether some site is known to lead it.
   bool knows_leader() const TOPICDB_EXCLUDES(mutex_);
-  // Calls `changed` now, and after each change of the state, until it is replaced. It must only
-  // note that: it is called with locks held.
-  void Watch(std::function<void()> changed) TOPICDB_EXCLUDES(mutex_);
+  // Calls `changed` now, and after each change of the state, until it is replaced. Each owner has
+  // one, and none if it is empty. It must only note that: it is called with locks held.
+  void Watch(const void* owner, std::function<void()> changed) TOPICDB_EXCLUDES(mutex_);
   // Changes the state at all sites: by way of the site that leads the group, if another one does.
   // Returns once the change is in the state here. Returns what Apply returns if it has no effect,
   // kNotLeader if no majority is up within `patience`, and kUnknownOutcome if the change may still
@@ -116,7 +117,7 @@ class ClusterGroup : private RaftClient {
   mutable Mutex mutex_;
   mutable CondVar changed_;
   ClusterSnapshot now_ TOPICDB_GUARDED_BY(mutex_);
-  std::function<void()> watch_ TOPICDB_GUARDED_BY(mutex_);  // or empty
+  std::map<const void*, std::function<void()>> watches_ TOPICDB_GUARDED_BY(mutex_);
   RaftPosition position_ TOPICDB_GUARDED_BY(mutex_);
   std::deque<Committed> to_apply_ TOPICDB_GUARDED_BY(mutex_);
   // How the newest entries ended, by index, for whoever has proposed them.

@@ -22,7 +22,7 @@ ClusterRules::ClusterRules(ClusterGroup* group, std::shared_ptr<const SiteShards
       shards_(std::move(shards)),
       environment_(std::move(environment)),
       patience_(patience) {
-  group_.Watch([this] {
+  group_.Watch(this, [this] {
     const MutexLock lock(mutex_);
     ++changes_;
     changed_.NotifyAll();
@@ -32,7 +32,7 @@ ClusterRules::ClusterRules(ClusterGroup* group, std::shared_ptr<const SiteShards
 
 void ClusterRules::Stop() {
   if (!worker_.joinable()) return;
-  group_.Watch({});
+  group_.Watch(this, {});
   {
     const MutexLock lock(mutex_);
     stops_ = true;

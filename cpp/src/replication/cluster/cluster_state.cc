@@ -11,8 +11,8 @@ namespace topicdb::replication {
 
 namespace {
 
-// Version 1 has no states and ids of sites, and no last replica. Version 2 has no formats; it is
-// written as long as the first format is in force.
+// Version 1 has no states and ids of sites, and no last replica. Version 2 has no formats and no
+// jobs; it is written as long as the first format is in force.
 constexpr std::uint8_t kVersion = 3;
 constexpr std::uint8_t kVersionOfFirstFormat = 2;
 // With which the version 3 came.
@@ -20,6 +20,40 @@ constexpr std::uint32_t kFormatWithFormats = 2;
 
 std::uint8_t VersionFor(std::uint32_t format) {
   return format < kFormatWithFormats ? kVersionOfFirstFormat : kVersion;
+}
+
+void AppendJob(const ClusterJob& job, std::string* bytes) {
+  bytes->push_back(static_cast<char>(job.kind));
+  AppendPrefixed(bytes, job.job);
+  AppendLittle(bytes, job.epoch);
+  bytes->append(job.commit.begin(), job.commit.end());
+  AppendPrefixed(bytes, job.sequence);
+  AppendVarint(bytes, job.number);
+  AppendVarint(bytes, job.messages);
+  AppendVarint(bytes, job.malformed);
+  AppendLittle(bytes, static_cast<std::uint64_t>(job.committed_at));
+  AppendVarint(bytes, job.shards.size());
+  for (const std::uint32_t shard : job.shards) AppendVarint(bytes, shard);
+}
+
+ClusterJob ReadJob(Decoder* decoder) {
+  ClusterJob job;
+  const auto kind = decoder->Little<std::uint8_t>();
+  if (kind < 1 || kind > static_cast<std::uint8_t>(ClusterJobKind::kRemove)) decoder->Refuse();
+  job.kind = ClusterJobKind{kind};
+  job.job = decoder->Prefixed();
+  job.epoch = decoder->Little<std::uint64_t>();
+  decoder->Array(&job.commit);
+  job.sequence = decoder->Prefixed();
+  job.number = decoder->Varint();
+  job.messages = decoder->Varint();
+  job.malformed = decoder->Varint();
+  job.committed_at = static_cast<std::int64_t>(decoder->Little<std::uint64_t>());
+  const std::uint64_t shards = decoder->Varint();
+  for (std::uint64_t i = 0; i < shards && decoder->ok(); ++i) {
+    job.shards.push_back(static_cast<std::uint32_t>(decoder->Varint()));
+  }
+  return job;
 }
 
 void AppendState(const ClusterState& state, std::string* bytes) {
@@ -37,7 +71,11 @@ void AppendState(const ClusterState& state, std::string* bytes) {
   AppendLittle<std::uint64_t>(bytes, state.last_replica);
   AppendPrefixed(bytes, state.descriptor);
   AppendPrefixed(bytes, state.retention);
-  if (VersionFor(state.format) > kVersionOfFirstFormat) AppendLittle(bytes, state.format);
+  if (VersionFor(state.format) == kVersionOfFirstFormat) return;
+  AppendLittle(bytes, state.format);
+  AppendLittle(bytes, state.jobs_epoch);
+  AppendVarint(bytes, state.jobs.size());
+  for (const ClusterJob& job : state.jobs) AppendJob(job, bytes);
 }
 
 // A state that there is not is taken for damage when the bytes are finished.
@@ -69,7 +107,11 @@ ClusterState ReadState(Decoder* decoder, std::uint8_t version) {
   if (version > 1) state.last_replica = decoder->Little<std::uint64_t>();
   state.descriptor = decoder->Prefixed();
   state.retention = decoder->Prefixed();
-  if (version > kVersionOfFirstFormat) state.format = decoder->Little<std::uint32_t>();
+  if (version <= kVersionOfFirstFormat) return state;
+  state.format = decoder->Little<std::uint32_t>();
+  state.jobs_epoch = decoder->Little<std::uint64_t>();
+  const std::uint64_t jobs = decoder->Varint();
+  for (std::uint64_t i = 0; i < jobs && decoder->ok(); ++i) state.jobs.push_back(ReadJob(decoder));
   return state;
 }
 
@@ -173,6 +215,38 @@ Status Upgrade(const ClusterCommand& command, ClusterState* state) {
   return Status::Ok();
 }
 
+Status AddJob(const ClusterCommand& command, ClusterState* state) {
+  const ClusterJob& added = command.job;
+  if (!state->is_founded()) return Conflict("the cluster has not been founded yet");
+  if (state->FindJob(added.job) != nullptr) {
+    return Conflict("the job '" + added.job + "' is under way already");
+  }
+  if (state->jobs.size() >= kJobsMax) {
+    return Conflict(std::to_string(kJobsMax) + " jobs are under way: wait for them");
+  }
+  ClusterJob job = added;
+  if (job.kind == ClusterJobKind::kRemove) {
+    job.epoch = state->jobs_epoch++;
+  } else {
+    if (job.epoch != state->jobs_epoch) return Conflict("another job is over since");
+    const auto is_later = [&](const ClusterJob& other) {
+      return other.kind == ClusterJobKind::kCommit && other.sequence == job.sequence &&
+             other.number >= job.number;
+    };
+    if (std::any_of(state->jobs.begin(), state->jobs.end(), is_later)) {
+      return Conflict("a later job of the sequence is under way already");
+    }
+  }
+  state->jobs.push_back(std::move(job));
+  return Status::Ok();
+}
+
+Status ForgetJob(const ClusterCommand& command, ClusterState* state) {
+  if (std::erase(state->jobs, command.job) == 0) return Conflict("there is no such job");
+  ++state->jobs_epoch;
+  return Status::Ok();
+}
+
 Status Change(const ClusterCommand& command, ClusterState* state) {
   switch (command.kind) {
     case ClusterCommandKind::kFound:
@@ -191,6 +265,10 @@ Status Change(const ClusterCommand& command, ClusterState* state) {
       return RemoveSite(command, state);
     case ClusterCommandKind::kUpgrade:
       return Upgrade(command, state);
+    case ClusterCommandKind::kAddJob:
+      return AddJob(command, state);
+    case ClusterCommandKind::kForgetJob:
+      return ForgetJob(command, state);
   }
   return Conflict("there is no such command");
 }
@@ -207,6 +285,12 @@ const ClusterSite* ClusterState::FindSite(std::string_view name) const {
   const auto found =
       std::find_if(sites.begin(), sites.end(), [&](const auto& site) { return site.name == name; });
   return found == sites.end() ? nullptr : &*found;
+}
+
+const ClusterJob* ClusterState::FindJob(std::string_view name) const {
+  const auto found =
+      std::find_if(jobs.begin(), jobs.end(), [&](const auto& job) { return job.job == name; });
+  return found == jobs.end() ? nullptr : &*found;
 }
 
 bool ClusterState::HasLeft(std::uint64_t replica) const {
@@ -241,6 +325,8 @@ std::uint32_t FormatOf(const ClusterCommand& command) {
     case ClusterCommandKind::kRemoveSite:
       return kClusterFormatFirst;
     case ClusterCommandKind::kUpgrade:
+    case ClusterCommandKind::kAddJob:
+    case ClusterCommandKind::kForgetJob:
       break;
   }
   return kFormatWithFormats;
@@ -293,6 +379,10 @@ std::string Encode(const ClusterCommand& command) {
       AppendLittle(&bytes, command.format);
       AppendLittle(&bytes, command.based_on);
       break;
+    case ClusterCommandKind::kAddJob:
+    case ClusterCommandKind::kForgetJob:
+      AppendJob(command.job, &bytes);
+      break;
   }
   AppendHash(&bytes);
   return bytes;
@@ -338,6 +428,10 @@ Result<ClusterCommand> DecodeClusterCommand(std::string_view bytes) {
     case ClusterCommandKind::kUpgrade:
       command.format = decoder.Little<std::uint32_t>();
       command.based_on = decoder.Little<std::uint64_t>();
+      break;
+    case ClusterCommandKind::kAddJob:
+    case ClusterCommandKind::kForgetJob:
+      command.job = ReadJob(&decoder);
       break;
     default:
       return UnknownKind(what, static_cast<std::uint8_t>(command.kind));

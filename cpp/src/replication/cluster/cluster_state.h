@@ -15,6 +15,29 @@ namespace topicdb::replication {
 
 using ClusterId = std::array<std::uint8_t, 16>;
 
+enum class ClusterJobKind : std::uint8_t {
+  kCommit = 1,  // is committed: the shards that it names apply it
+  kRemove = 2,  // was aborted: what is staged of it is removed
+};
+
+// A job that is under way. The sites apply those of one shard in the order in which they are in the
+// state. A value.
+struct ClusterJob {
+  ClusterJobKind kind = ClusterJobKind::kCommit;
+  std::string job;
+  // Of the jobs of the cluster when it was chosen what is committed, or when it was aborted.
+  std::uint64_t epoch = 0;
+  // The rest is of kCommit.
+  std::array<std::uint8_t, 16> commit{};  // of the attempt to commit it; random
+  std::string sequence;
+  std::uint64_t number = 0;
+  std::uint64_t messages = 0;
+  std::uint64_t malformed = 0;
+  std::int64_t committed_at = 0;      // µs since 1970, by the clock of the site that committed it
+  std::vector<std::uint32_t> shards;  // that have messages of the job, sorted
+  bool operator==(const ClusterJob&) const = default;
+};
+
 // The state of a cluster. It changes by commands only, in the order of a log, so that it is the
 // same at all sites that have come to the same entry. A value.
 struct ClusterState {
@@ -28,12 +51,18 @@ struct ClusterState {
   std::string retention;   // its classes, as in its file `retention`
   // The format in force: nobody writes what came with a later one.
   std::uint32_t format = kClusterFormatFirst;
+  // Counts what may have removed something that was staged: jobs that are aborted, and those that
+  // are over.
+  std::uint64_t jobs_epoch = 0;
+  std::vector<ClusterJob> jobs;  // those under way, in the order in which they were committed
   bool operator==(const ClusterState&) const = default;
 
   bool is_founded() const { return revision > 0; }
   // These return the site of a replica, and that of a name, or null.
   const ClusterSite* FindReplica(std::uint64_t replica) const;
   const ClusterSite* FindSite(std::string_view name) const;
+  // Returns what is under way of a job, or null.
+  const ClusterJob* FindJob(std::string_view name) const;
   // Returns whether a replica was a member, and is none any more.
   bool HasLeft(std::uint64_t replica) const;
   // Returns the names of the sites, for messages.
@@ -44,6 +73,8 @@ struct ClusterState {
 
 // The most sites that a cluster may have, since each has a replica of every shard.
 inline constexpr std::size_t kSitesMax = 7;
+// The most jobs that may be under way, since the state is small.
+inline constexpr std::size_t kJobsMax = 1'000;
 
 enum class ClusterCommandKind : std::uint8_t {
   kFound = 1,         // makes the cluster, if it is not there yet
@@ -54,6 +85,8 @@ enum class ClusterCommandKind : std::uint8_t {
   kSetState = 6,      // a site that joins has all shards now, or a site is to leave
   kRemoveSite = 7,    // a site that leaves is in the groups of the shards no more
   kUpgrade = 8,       // a later format is in force, with which all sites can work
+  kAddJob = 9,        // commits a job, or aborts it
+  kForgetJob = 10,    // all shards have applied a job, and nothing is staged of it any more
 };
 
 // A change of the state of a cluster.
@@ -73,6 +106,7 @@ struct ClusterCommand {
   // Of kAddSite: the newest format with which the site can work, or an earlier one. Of kUpgrade:
   // the one that is to be in force.
   std::uint32_t format = kClusterFormatFirst;
+  ClusterJob job;  // of kAddJob; of kForgetJob: as it is in the state
   bool operator==(const ClusterCommand&) const = default;
 };
 

@@ -12,6 +12,7 @@
 #include "base/file/files.h"
 #include "base/thread/fork_guard.h"
 #include "replication/cluster/cluster_group.h"
+#include "replication/cluster/cluster_jobs.h"
 #include "replication/cluster/cluster_rules.h"
 #include "replication/cluster/cluster_state.h"
 #include "replication/cluster/conversion.h"
@@ -35,6 +36,7 @@ using replication::ClusterCommand;
 using replication::ClusterCommandKind;
 using replication::ClusterGroup;
 using replication::ClusterGroupOptions;
+using replication::ClusterJobs;
 using replication::ClusterRules;
 using replication::ClusterState;
 using replication::IsRefusal;
@@ -117,8 +119,9 @@ Status CheckOptions(const SiteOptions& options) {
 // The site has the replicas, too, for what it tells of them.
 class SharedShards : public ShardSource {
  public:
-  SharedShards(std::shared_ptr<SiteShards> shards, std::unique_ptr<ClusterRules> rules)
-      : shards_(std::move(shards)), rules_(std::move(rules)) {}
+  SharedShards(std::shared_ptr<SiteShards> shards, std::unique_ptr<ClusterRules> rules,
+               std::unique_ptr<ClusterJobs> jobs)
+      : shards_(std::move(shards)), rules_(std::move(rules)), jobs_(std::move(jobs)) {}
 
   Result<std::shared_ptr<Shard>> Open(std::uint32_t index) override { return shards_->Open(index); }
   void Watch(std::function<void(std::shared_ptr<Shard>)> replace) override {
@@ -130,6 +133,7 @@ class SharedShards : public ShardSource {
     return shards_->SetRules(rules, shards);
   }
   Status Close(const std::vector<std::shared_ptr<Shard>>& shards) override {
+    jobs_->Stop();
     rules_->Stop();
     return shards_->Close(shards);
   }
@@ -137,10 +141,12 @@ class SharedShards : public ShardSource {
   Status AwaitAcknowledged(std::chrono::milliseconds patience) override {
     return shards_->AwaitAcknowledged(patience);
   }
+  ReplicatedJobs* jobs() override { return jobs_.get(); }
 
  private:
   const std::shared_ptr<SiteShards> shards_;
   const std::unique_ptr<ClusterRules> rules_;
+  const std::unique_ptr<ClusterJobs> jobs_;
 };
 
 Status MakePlace(const std::string& path) {
@@ -380,13 +386,16 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
   replicas.voters = Founders();
   TOPICDB_ASSIGN_OR_RETURN(
       auto database,
-      Database::Open(
-          options_.path, options, [&](std::shared_ptr<const ShardEnvironment> environment) {
-            shards_ = std::make_shared<SiteShards>(raft_.get(), environment, replicas);
-            return std::make_unique<SharedShards>(
-                shards_, std::make_unique<ClusterRules>(group_.get(), shards_, environment,
-                                                        options_.commit_patience));
-          }));
+      Database::Open(options_.path, options,
+                     [&](std::shared_ptr<const ShardEnvironment> environment) {
+                       shards_ = std::make_shared<SiteShards>(raft_.get(), environment, replicas);
+                       return std::make_unique<SharedShards>(
+                           shards_,
+                           std::make_unique<ClusterRules>(group_.get(), shards_, environment,
+                                                          options_.commit_patience),
+                           std::make_unique<ClusterJobs>(group_.get(), shards_, environment,
+                                                         options_.commit_patience));
+                     }));
   service_->SetShards(shards_);
   keeper_->SetShards(shards_);
   // A new database has no slabs before a site leads, and can be used without them, too. Others may

@@ -92,13 +92,45 @@ ClusterState WithFormat(ClusterState state) {
   return state;
 }
 
+ClusterJob Job(const std::string& name, std::uint64_t epoch = 0) {
+  ClusterJob job;
+  job.job = name;
+  job.epoch = epoch;
+  job.commit = {7};
+  job.sequence = name;
+  job.messages = 300;
+  job.committed_at = 5;
+  job.shards = {0, 3};
+  return job;
+}
+
+ClusterCommand AddJob(const ClusterJob& job) {
+  ClusterCommand command;
+  command.kind = ClusterCommandKind::kAddJob;
+  command.job = job;
+  return command;
+}
+
+ClusterCommand ForgetJob(const ClusterJob& job) {
+  ClusterCommand command = AddJob(job);
+  command.kind = ClusterCommandKind::kForgetJob;
+  return command;
+}
+
+ClusterCommand RemoveJob(const std::string& name) {
+  ClusterCommand command = AddJob({});
+  command.job.kind = ClusterJobKind::kRemove;
+  command.job.job = name;
+  return command;
+}
+
 // Those that came with a second format.
 std::vector<ClusterCommand> LaterCommands() {
   ClusterCommand found = Found();
   found.founded.format = 2;
   ClusterCommand add = AddSite("d", "10.0.0.4:8825");
   add.format = 2;
-  return {found, add, Upgrade(2, 258)};
+  return {found, add, Upgrade(2, 258), AddJob(Job("load")), ForgetJob(Job("load"))};
 }
 
 // One of each kind.
@@ -117,6 +149,12 @@ ClusterState Founded() {
   ClusterState state;
   EXPECT_TRUE(Apply(Found(), &state).ok());
   return state;
+}
+
+std::string HashedFromHex(const std::string& hex) {
+  std::string bytes = FromHex(hex);
+  AppendHash(&bytes);
+  return bytes;
 }
 
 std::string OfLaterVersion(const std::string& encoded) {
@@ -275,6 +313,59 @@ TEST(ClusterState, CommandsOfTheFirstFormatStayAsTheyWere) {
   }
 }
 
+TEST(ClusterState, AJobIsCommittedOnce) {
+  ClusterState state;
+  EXPECT_EQ(Apply(AddJob(Job("a")), &state).code(), Code::kConflict) << "not founded";
+  state = Founded();
+  ASSERT_TRUE(Apply(AddJob(Job("a")), &state).ok());
+  EXPECT_EQ(*state.FindJob("a"), Job("a"));
+  EXPECT_EQ(state.FindJob("b"), nullptr);
+  EXPECT_EQ(Apply(AddJob(Job("a")), &state).code(), Code::kConflict);
+  ASSERT_TRUE(Apply(AddJob(Job("b")), &state).ok());
+  ASSERT_TRUE(Apply(ForgetJob(Job("a")), &state).ok());
+  EXPECT_EQ(state.jobs, std::vector<ClusterJob>{Job("b")});
+  EXPECT_EQ(Apply(ForgetJob(Job("a")), &state).code(), Code::kConflict);
+  // What was chosen before may be gone since.
+  EXPECT_EQ(Apply(AddJob(Job("c")), &state).code(), Code::kConflict);
+  EXPECT_TRUE(Apply(AddJob(Job("c", state.jobs_epoch)), &state).ok());
+}
+
+TEST(ClusterState, AnEarlierJobOfASequenceIsNotCommittedBehindALaterOne) {
+  ClusterState state = Founded();
+  ClusterJob second = Job("second");
+  second.sequence = "s";
+  second.number = 2;
+  ASSERT_TRUE(Apply(AddJob(second), &state).ok());
+  ClusterJob other = second;
+  other.job = "other";
+  EXPECT_EQ(Apply(AddJob(other), &state).code(), Code::kConflict);
+  other.number = 1;
+  EXPECT_EQ(Apply(AddJob(other), &state).code(), Code::kConflict);
+  other.number = 3;
+  EXPECT_TRUE(Apply(AddJob(other), &state).ok());
+}
+
+TEST(ClusterState, AJobThatIsAbortedIsNotCommitted) {
+  ClusterState state = Founded();
+  const std::uint64_t before = state.jobs_epoch;
+  ASSERT_TRUE(Apply(RemoveJob("a"), &state).ok());
+  EXPECT_EQ(state.FindJob("a")->epoch, before);
+  EXPECT_EQ(Apply(AddJob(Job("a", state.jobs_epoch)), &state).code(), Code::kConflict);
+  EXPECT_EQ(Apply(AddJob(Job("b", before)), &state).code(), Code::kConflict);
+  ASSERT_TRUE(Apply(AddJob(Job("b", state.jobs_epoch)), &state).ok());
+  EXPECT_EQ(Apply(RemoveJob("b"), &state).code(), Code::kConflict);
+  ASSERT_TRUE(Apply(ForgetJob(*state.FindJob("a")), &state).ok());
+  EXPECT_TRUE(Apply(AddJob(Job("a", state.jobs_epoch)), &state).ok());
+}
+
+TEST(ClusterState, TooManyJobsAreNotTaken) {
+  ClusterState state = Founded();
+  for (std::size_t i = 0; i < kJobsMax; ++i) {
+    ASSERT_TRUE(Apply(AddJob(Job(std::to_string(i))), &state).ok());
+  }
+  EXPECT_EQ(Apply(AddJob(Job("one more")), &state).code(), Code::kConflict);
+}
+
 TEST(ClusterState, HasTheseBytes) {
   const std::vector<std::string> golden{
       "020100000000000000000102030000000000000000000000000002016101000000000000000d3130"
@@ -301,20 +392,25 @@ TEST(ClusterState, HasTheseBytes) {
       "030100000000000000000102030000000000000000000000000002016101000000000000000d3130"
       "2e302e302e313a3838323511677270632b746c733a2f2f613a383831350000000000000000000000"
       "00000000000001620200000000000000000000000000000000000000000000000000000200000000"
-      "0000000a64657363726970746f7209726574656e74696f6e02000000",
+      "0000000a64657363726970746f7209726574656e74696f6e02000000000000000000000000",
       "030401640d31302e302e302e343a383832350900000000000000000000000000000002000000",
       "0308020000000201000000000000",
+      "030901046c6f6164000000000000000007000000000000000000000000000000046c6f616400ac02"
+      "000500000000000000020003",
+      "030a01046c6f6164000000000000000007000000000000000000000000000000046c6f616400ac02"
+      "000500000000000000020003",
   };
-  const std::vector<ClusterCommand> with_formats = LaterCommands();
-  for (std::size_t i = 0; i < with_formats.size(); ++i) {
-    EXPECT_EQ(ToHex(std::string(WithoutHash(Encode(with_formats[i])).value())), later[i]);
+  const std::vector<ClusterCommand> later_commands = LaterCommands();
+  for (std::size_t i = 0; i < later_commands.size(); ++i) {
+    EXPECT_EQ(ToHex(std::string(WithoutHash(Encode(later_commands[i])).value())), later[i]);
   }
   EXPECT_EQ(
       ToHex(std::string(WithoutHash(Encode(ClusterSnapshot{258, WithFormat(State())})).value())),
       "03020100000000000000000000000000000102030000000000000000000000000002016101000000"
       "000000000d31302e302e302e313a3838323511677270632b746c733a2f2f613a3838313500000000"
       "00000000000000000000000000016202000000000000000000000000000000000000000000000000"
-      "000002000000000000000a64657363726970746f7209726574656e74696f6e02000000");
+      "000002000000000000000a64657363726970746f7209726574656e74696f6e020000000000000000"
+      "0000000000");
 }
 
 // Clusters of the first version have these in their logs and files.
@@ -333,6 +429,18 @@ TEST(ClusterState, TheFirstVersionIsRead) {
   EXPECT_EQ(DecodeClusterSnapshot(snapshot).value(), (ClusterSnapshot{258, State()}));
 }
 
+// Clusters without jobs have these.
+TEST(ClusterState, TheSecondVersionIsRead) {
+  EXPECT_EQ(DecodeClusterCommand(HashedFromHex("02060162020000000000000002")).value(),
+            SetState("b", 2, SiteState::kLeaving));
+  const std::string snapshot = HashedFromHex(
+      "02020100000000000000000000000000000102030000000000000000000000000002016101000000"
+      "000000000d31302e302e302e313a3838323511677270632b746c733a2f2f613a3838313500000000"
+      "00000000000000000000000000016202000000000000000000000000000000000000000000000000"
+      "000002000000000000000a64657363726970746f7209726574656e74696f6e");
+  EXPECT_EQ(DecodeClusterSnapshot(snapshot).value(), (ClusterSnapshot{258, State()}));
+}
+
 TEST(ClusterState, IsDecodedAsItWasEncoded) {
   for (const ClusterCommand& command : Commands()) {
     EXPECT_EQ(DecodeClusterCommand(Encode(command)).value(), command);
@@ -342,7 +450,11 @@ TEST(ClusterState, IsDecodedAsItWasEncoded) {
   }
   ClusterState joined = Founded();
   EXPECT_TRUE(Apply(AddSite("d", "x:1"), &joined).ok());
-  for (const ClusterState& state : {State(), joined, ClusterState(), WithFormat(State())}) {
+  ClusterState with_jobs = WithFormat(joined);
+  EXPECT_TRUE(Apply(RemoveJob("aborted"), &with_jobs).ok());
+  EXPECT_TRUE(Apply(AddJob(Job("load", 1)), &with_jobs).ok());
+  for (const ClusterState& state :
+       {State(), joined, ClusterState(), WithFormat(State()), with_jobs}) {
     const ClusterSnapshot snapshot{258, state};
     EXPECT_EQ(DecodeClusterSnapshot(Encode(snapshot)).value(), snapshot);
   }

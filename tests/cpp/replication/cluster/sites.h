@@ -46,6 +46,7 @@ class SiteTest : public testing::Test {
     options.election_timeout = milliseconds(300);
     options.commit_patience = patience_;
     options.newest_format = newest_format_;
+    if (flush_bytes_ > 0) options.flush_bytes = flush_bytes_;
     if (announces_) options.clients = "grpc://" + name;
     return options;
   }
@@ -144,6 +145,7 @@ class SiteTest : public testing::Test {
   milliseconds patience_{20'000};                       // of writes
   bool announces_ = false;                              // whether clients find the sites
   std::uint32_t newest_format_ = kClusterFormatNewest;  // of sites that are started
+  std::uint64_t flush_bytes_ = 0;                       // of SiteOptions, unless 0
   std::map<std::string, Here> here_;
 };
 
