@@ -105,3 +105,43 @@ class Directory:
     def abort(self, job: str) -> None:
         """Removes what a job has staged."""
         _core.abort_job(os.fspath(self._path), job)
+
+
+class SiteDirectory(Directory):
+    """Stages beside the shards of a site, and commits at all sites of its cluster. Thread-safe.
+
+    A finished writer brings its files to all sites. So the tasks of a job may stage at different
+    sites, and none of these need be there when the job is committed.
+    """
+
+    def __init__(self, core: _core.Database) -> None:
+        super().__init__(core.path)
+        self._core = core
+
+    def finished(self, job: str, staged: Staged) -> None:
+        """Brings the files of a finished writer to the shards, and removes them here."""
+        if staged.file:
+            self._core.share_staged(job, staged.file)
+
+    def commit(
+        self,
+        job: str,
+        files: list[str],
+        sequence: str,
+        number: int,
+        malformed: int,
+        timeout_us: int,
+    ) -> Committed:
+        """Commits a job; no sequence is ""."""
+        return self._core.commit_job(
+            job,
+            files,
+            sequence=sequence,
+            number=number,
+            malformed=malformed,
+            timeout_us=timeout_us,
+        )
+
+    def abort(self, job: str) -> None:
+        """Removes what a job has staged."""
+        self._core.abort_job(job)

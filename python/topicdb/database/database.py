@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from topicdb.closing import Closing
-from topicdb.cooperating import Directory, Extent, Staging
+from topicdb.cooperating import Extent, Staging
 from topicdb.database.facade.copying import Copying
 from topicdb.database.facade.counting import Counting
 from topicdb.database.facade.files import ParquetFiles
@@ -18,7 +18,7 @@ from topicdb.database.facade.writing import Writing
 from topicdb.engine import AppendQueue, Engine
 from topicdb.engines.appends import AppendThread
 from topicdb.engines.base import check_engine
-from topicdb.engines.features import require
+from topicdb.engines.staging import staging_of
 from topicdb.follow.readers import OpenReaders
 from topicdb.frames.shown import never
 from topicdb.frames.text import size_text, table
@@ -116,8 +116,7 @@ class Database(
 
     def _staging(self) -> Staging:
         """Returns what stages messages for this database, for ``topicdb.jobs``."""
-        require(self._core, "directory", "jobs")
-        return Directory(self.path)
+        return staging_of(self._core)
 
     def refresh(self) -> None:
         """In a read-only handle, shows what was written since. Otherwise does nothing."""

@@ -45,7 +45,7 @@ OPTIONS = (
         "",
         _ALL,
         "instead of `path`: servers that offer the database, as `grpc+tls://host:port`, separated "
-        "by commas; a write takes one",
+        "by commas; a write takes one, or without the JAR the sites of a cluster",
         checks.given,
     ),
     Option(
@@ -366,7 +366,6 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     """Parses the options of a write. Raises ValueError as ``parse`` does."""
     values = parse(options, "write")
     place = _place_of(values)
-    check_one_server(place)
     return WriteOptions(place, values.get("mode", False), values.get("commitTimeout", 60))
 
 

@@ -197,22 +197,23 @@ def _first_that_has(remote: Remote, wanted: Wanted) -> topicdb.Database:
 def open_to_write(place: Place) -> Iterator[str | topicdb.Database]:
     """Gives what ``topicdb.jobs`` writes to: the directory, or the database at the server.
 
-    Raises what ``topicdb.connect`` does.
+    The sites of a cluster may be several servers. Any one of them does, and another one if that is
+    lost.
+
+    Raises what ``topicdb.connect`` does; ValueError for several servers that are no sites of one
+    cluster, since only one process writes a database.
     """
     if isinstance(place, str):
         yield place
         return
-    with connect_as(place.addresses[0], place.credentials) as database:
+    addresses = nearest_first(place.addresses)
+    with connect_as(addresses, place.credentials) as database:
+        if len(addresses) > 1 and database.cluster is None:
+            raise ValueError(
+                f"option remote={str(place)!r}: a write goes to one server, since only one process "
+                "writes a database: give its address. Only the sites of a cluster may be several"
+            )
         yield database
-
-
-def check_one_server(place: Place) -> None:
-    """Raises ValueError for servers: only one process writes a database."""
-    if isinstance(place, Remote) and len(place.addresses) > 1:
-        raise ValueError(
-            f"option remote={str(place)!r}: a write goes to one server, since only one process "
-            "writes a database: give its address"
-        )
 
 
 def nearest_first(addresses: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from topicdb import jobs
 from topicdb._core import UnavailableError
 from topicdb.spark.columns import in_batches, located
-from topicdb.spark.place import Remote, check_one_server, check_writable, open_to_write, place_of
+from topicdb.spark.place import Remote, check_writable, open_to_write, place_of
 
 if TYPE_CHECKING:
     from topicdb.spark.place import Place
@@ -56,7 +56,6 @@ def stage_partition(
         1
     """
     place = place_of(path, remote)
-    check_one_server(place)
     seen = 0
     with open_to_write(place) as target, jobs.StagedWriter(target, job) as writer:
         for batch in in_batches(iter(messages)):
@@ -101,7 +100,6 @@ def commit_job(
         1000000
     """
     place = place_of(path, remote)
-    check_one_server(place)
     with open_to_write(place) as target:
         return jobs.commit(target, job, staged)
 

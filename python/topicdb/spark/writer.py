@@ -22,7 +22,7 @@ import topicdb
 from topicdb import _core, jobs
 from topicdb.closing import first_error
 from topicdb.spark.columns import KEY, check_columns, in_batches, located
-from topicdb.spark.place import Remote, check_one_server, place_of
+from topicdb.spark.place import Remote, place_of
 from topicdb.spark.staging import run_job, stage_partition
 from topicdb.types import Durability, Key, Keys
 
@@ -219,7 +219,6 @@ def write_dataframe(
     from pyspark.sql import functions as F  # noqa: N812 - the name Spark users know
 
     place = place_of(path, remote)
-    check_one_server(place)
     check_columns(dict(dataframe.dtypes), needs_timestamp=True, place=place)
     rows = dataframe.select(
         "topic",
@@ -268,7 +267,6 @@ def write_rdd(
         How many messages were stored, and the last serial of each shard.
     """
     place = place_of(path, remote)
-    check_one_server(place)
     if isinstance(place, Remote):
         return _as_job(
             place,

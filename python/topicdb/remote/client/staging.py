@@ -16,6 +16,7 @@ from topicdb.remote.records import record_of
 CHUNK_BYTES = 8 << 20
 WAIT_US = 500_000
 _PAUSE_S = 0.1
+_FAILURES_MAX = 20
 
 
 class RemoteStaging:
@@ -47,11 +48,24 @@ class RemoteStaging:
         try:
             if staged.file and self._folder is not None:
                 directory = Path(self._folder.name) / "jobs" / job
-                pages = sorted(file.name for file in directory.iterdir() if file.suffix == ".pages")
-                for name in (*pages, staged.file):
-                    self._send(job, directory / name)
+                pages = sorted(file for file in directory.iterdir() if file.suffix == ".pages")
+                self._send_all(job, [*pages, directory / staged.file])
         finally:
             self.discarded()
+
+    def _send_all(self, job: str, files: list[Path]) -> None:
+        """Sends files. If there are several sites and one is lost, sends all to another one."""
+        failures = 0
+        while True:
+            try:
+                for file in files:
+                    self._send(job, file)
+                return
+            except (UnavailableError, _core.NotFoundError):
+                failures += 1
+                if not self._connection.has_others or failures > _FAILURES_MAX:
+                    raise
+                time.sleep(_PAUSE_S)
 
     def _send(self, job: str, file: Path) -> None:
         chunk_bytes = min(CHUNK_BYTES, self._connection.hello["append_bytes_max"])

@@ -11,7 +11,8 @@ from typing import Any
 from topicdb import _core
 from topicdb.engine import Engine
 from topicdb.engines.features import require
-from topicdb.jobs import Committed
+from topicdb.engines.staging import staging_of
+from topicdb.jobs import Committed, Staged
 from topicdb.remote.server.handles import Caller
 
 FAMILY = "stage"
@@ -22,6 +23,7 @@ FILES = ("TOPICDB", "retention")
 """The files of a database that a writer of staged files needs; the second one may be missing."""
 
 _WAIT_US_MAX = 500_000  # a call waits at most this long; the client repeats it
+_LIST = ".staged"  # the end of the name of the file that lists the others; it comes last
 _FILE = re.compile(r"[0-9a-f]{16}(\.staged|-[0-9]{1,10}-[0-9]{1,10}\.pages)")
 _JOB = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
@@ -86,6 +88,12 @@ class Staging:
             part.rename(directory / name)
             for folder in (directory, jobs):
                 _sync(folder)
+            if name.endswith(_LIST):
+                self._share(job, name)
+
+    def _share(self, job: str, name: str) -> None:
+        """Brings what a task has staged to the other sites, if there are any."""
+        staging_of(self._core).finished(job, Staged(name, 0, 0, 0))
 
     def _commit(
         self,
@@ -98,19 +106,13 @@ class Staging:
         wait_us: int,
     ) -> Committed:
         caller.access.check_everything()
-        return _core.commit_job(
-            os.fspath(self._directory()),
-            job,
-            files,
-            sequence=sequence,
-            number=number,
-            malformed=malformed,
-            timeout_us=max(0, min(wait_us, _WAIT_US_MAX)),
+        return staging_of(self._core).commit(
+            job, files, sequence, number, malformed, max(0, min(wait_us, _WAIT_US_MAX))
         )
 
     def _abort(self, caller: Caller, job: str) -> None:
         caller.access.check_everything()
-        _core.abort_job(os.fspath(self._directory()), job)
+        staging_of(self._core).abort(job)
 
 
 def _checked(job: str) -> str:
