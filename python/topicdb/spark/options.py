@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from topicdb.spark import checks
 from topicdb.spark.checks import EARLIEST, LATEST, Serials
-from topicdb.spark.place import Place, Remote, check_one_server
+from topicdb.spark.place import Place, Remote
 from topicdb.types import AtLeastLike
 
 Use: TypeAlias = Literal["batch", "stream", "write"]
