@@ -421,12 +421,18 @@ def test_insecure_sends_the_token_without_tls() -> None:
     assert str(options.place) == "grpc://far:8815"
 
 
-def test_a_write_goes_to_one_server() -> None:
+def test_a_write_goes_to_one_server(guarded: tuple[Site, str]) -> None:
     from topicdb.spark.options import write_options
+    from topicdb.spark.place import check_writable
 
     assert str(write_options({"remote": "grpc://a"}).place) == "grpc://a:8815"
+    site, _ = guarded
+    several = {
+        "remote": f"{site.url},grpc://127.0.0.1:9",
+        "token": site.token(name="many", everything=True),
+    }
     with pytest.raises(ValueError, match=r"option remote=.* a write goes to one server"):
-        write_options({"remote": "grpc://a,grpc://b"})
+        check_writable(write_options(several).place)  # they are no sites of a cluster
 
 
 def test_spark_writes_to_a_server_that_writes(

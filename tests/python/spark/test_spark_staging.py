@@ -76,7 +76,8 @@ def test_a_dataframe_goes_to_a_server(spark: SparkSession, target: Target) -> No
     with pytest.raises(topicdb.AccessError, match="'reader'"):
         topicdb.spark.write_dataframe(frame, remote=target.reader)
     with pytest.raises(ValueError, match="a write goes to one server"):
-        topicdb.spark.write_dataframe(frame, remote=f"{target.url},grpc://other")
+        both = Remote([target.url, "grpc://127.0.0.1:9"], token=target.remote.credentials.token)
+        topicdb.spark.write_dataframe(frame, remote=both)
     with pytest.raises(ValueError, match="path and remote: give one of them"):
         topicdb.spark.write_dataframe(frame)
     bad = frame.selectExpr("'no/#' as topic", "timestamp", "value")
