@@ -10,6 +10,7 @@
 #include "base/bytes/random_bytes.h"
 #include "base/clock.h"
 #include "base/file/files.h"
+#include "replication/site/format.h"
 #include "replication/site/staged_upload.h"
 #include "rocks/rocks_compat.h"
 #include "store/job/job_files.h"
@@ -60,7 +61,14 @@ ClusterJobs::ClusterJobs(ClusterGroup* group, std::shared_ptr<SiteShards> shards
       patience_(patience),
       worker_(group, shards_, patience) {}
 
+Status ClusterJobs::CheckFormat() const {
+  ClusterCommand command;
+  command.kind = ClusterCommandKind::kAddJob;
+  return CheckInForce(FormatOf(command), group_.state().format).WithContext("jobs in a cluster");
+}
+
 Status ClusterJobs::Share(const std::string& job, const std::string& file) {
+  TOPICDB_RETURN_IF_ERROR(CheckFormat());
   const std::string directory = JobDirectory(environment_->database_path, job);
   const auto staged = LoadStagedFile(directory, file);
   if (staged.status().code() == Code::kNotFound) {
@@ -94,6 +102,7 @@ Status ClusterJobs::ShareRest(const JobCommit& commit) {
 Result<JobReceipt> ClusterJobs::Commit(const JobCommit& commit) {
   const auto applied_by = Clock::now() + commit.timeout;
   const auto deadline = std::max(applied_by, Clock::now() + patience_);
+  TOPICDB_RETURN_IF_ERROR(CheckFormat());
   TOPICDB_RETURN_IF_ERROR(ShareRest(commit));
   for (;;) {
     auto tried = Try(commit, deadline, applied_by);

@@ -95,6 +95,8 @@ class ClusterJobs : public ReplicatedJobs {
     std::map<std::uint32_t, StagedChoice> choices;
   };
 
+  // Returns kCluster if some site may know no jobs, since an earlier format is in force.
+  Status CheckFormat() const;
   // Shares what is in the directory of this site of the files that are to be committed.
   Status ShareRest(const JobCommit& commit);
   // Tries to commit once. Returns nothing if the state has changed meanwhile, so that it must be

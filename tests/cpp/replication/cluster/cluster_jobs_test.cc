@@ -441,6 +441,28 @@ TEST_F(ClusterJobsTest, AJobWithoutMessagesIsCommitted) {
   EXPECT_TRUE(receipt.serials.empty());
 }
 
+TEST_F(ClusterJobsTest, JobsWaitUntilAllSitesKnowThem) {
+  newest_format_ = 1;
+  StartWith(1);
+  const std::string file = StageAtSite("a", "job", "t");
+  const Status shared = At("a").ShareStaged("job", file);
+  EXPECT_EQ(shared.code(), Code::kCluster);
+  EXPECT_NE(shared.message().find("topicdb cluster upgrade"), std::string::npos)
+      << shared.message();
+  EXPECT_EQ(At("b").CommitJob(CommitOf("job", {file})).status().code(), Code::kCluster);
+  newest_format_ = 2;
+  for (const char* name : {"a", "b", "c"}) {
+    Stop(name);
+    Start(name);
+    OpenAt({name});
+  }
+  EXPECT_EQ(At("a").ShareStaged("job", file).code(), Code::kCluster);
+  EXPECT_EQ(here_.at("c").site->Upgrade(kLong).value(), 2U);
+  AwaitState("a", [](const ClusterState& state) { return state.format == 2; });
+  EXPECT_EQ(CommitAt("a", CommitOf("job", {file})).messages, kMessages);
+  EXPECT_EQ(CountAt("b", "#"), kMessages);
+}
+
 TEST_F(ClusterJobsTest, TheDirectoryOfASiteTakesNoCommit) {
   StartWith(1);
   const std::string file = StageAtSite("a", "job", "t");
