@@ -211,7 +211,7 @@ void Replica::Work() {
         ApplyNext();
         break;
       case Step::kRemove:
-        RemoveRetired(/*all=*/false);
+        retired_.Remove(/*all=*/false);
         break;
     }
   }
@@ -235,7 +235,7 @@ Replica::Step Replica::AwaitStep() {
       return Step::kFlush;
     }
     if (follows && !to_apply_.empty()) return Step::kApply;
-    if (MayRemoveRetired()) return Step::kRemove;
+    if (retired_.MayRemove()) return Step::kRemove;
     if (!retired_.empty()) {
       changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kRetiredInterval);
     } else if (unflushed_bytes_ > 0) {
@@ -303,7 +303,7 @@ Result<std::uint64_t> Replica::Exchange() {
   if (opened->applied().index != index) {
     return Corruption("the snapshot is not that of entry " + std::to_string(index));
   }
-  retired_.push_back({std::exchange(replicated_, std::move(opened)), directory_, shard()});
+  retired_.Add(std::exchange(replicated_, std::move(opened)), directory_, shard());
   directory_ = FollowLink(ShardDirectory(environment_->directory, index_));
   GiveOut();
   return index;
@@ -320,21 +320,6 @@ void Replica::GiveOut() {
   }
   environment_->readers->Clear();  // they hold the shard before
   environment_->commits->Notify();
-}
-
-bool Replica::MayRemoveRetired() const {
-  return std::any_of(retired_.begin(), retired_.end(),
-                     [](const Retired& retired) { return retired.given.expired(); });
-}
-
-void Replica::RemoveRetired(bool all) {
-  for (Retired& retired : retired_) {
-    if (!all && !retired.given.expired()) continue;
-    retired.replicated->Close().IgnoreError();  // it is of no use any more
-    retired.replicated.reset();
-    RemoveTree(retired.directory).IgnoreError();  // the next opening does
-  }
-  std::erase_if(retired_, [](const Retired& retired) { return retired.replicated == nullptr; });
 }
 
 Result<std::unique_ptr<SnapshotSource>> Replica::MakeSource(const std::string& directory) {
@@ -477,7 +462,7 @@ Status Replica::Close() {
   if (worker_.joinable()) worker_.join();
   if (beginner_.joinable()) beginner_.join();
   carrier_.Stop();
-  RemoveRetired(/*all=*/true);
+  retired_.Remove(/*all=*/true);
   std::shared_ptr<Shard> given;
   {
     const MutexLock lock(mutex_);

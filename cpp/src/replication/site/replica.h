@@ -14,6 +14,7 @@
 #include "replication/site/leader_link.h"
 #include "replication/site/raft_site.h"
 #include "replication/site/reign.h"
+#include "replication/site/retired_shards.h"
 #include "replication/site/snapshot_carrier.h"
 #include "store/shard/shard.h"
 #include "topicdb/types/replicas.h"
@@ -91,13 +92,6 @@ class Replica : private RaftClient {
   Status Close() TOPICDB_EXCLUDES(mutex_);
 
  private:
-  // A shard whose place a snapshot has taken.
-  struct Retired {
-    std::unique_ptr<ReplicatedShard> replicated;
-    std::string directory;
-    std::weak_ptr<Shard> given;  // expires when nobody has the shard any more
-  };
-
   Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index,
           ReplicaOptions options);
 
@@ -139,9 +133,6 @@ class Replica : private RaftClient {
   Result<std::uint64_t> Exchange() TOPICDB_EXCLUDES(mutex_);
   // Gives out the shard of replicated_ from now on.
   void GiveOut() TOPICDB_EXCLUDES(mutex_);
-  // Removes the shards that were replaced and that nobody has any more, or all of them.
-  void RemoveRetired(bool all);
-  bool MayRemoveRetired() const;
   // Returns whether some leader has made the shard, as it is in memory.
   bool IsMade() const TOPICDB_REQUIRES(mutex_) { return !given_->view()->slabs().empty(); }
   // Moves everything to files, and lets the log be cut.
@@ -170,8 +161,8 @@ class Replica : private RaftClient {
   // Open, Work and Close use these, one after the other.
   std::unique_ptr<FileLock> lock_;  // of the shard
   std::unique_ptr<ReplicatedShard> replicated_;
-  std::string directory_;         // of replicated_
-  std::vector<Retired> retired_;  // the oldest first
+  std::string directory_;  // of replicated_
+  RetiredShards retired_;
 
   mutable Mutex mutex_;
   CondVar changed_;
