@@ -6,8 +6,8 @@
  * Threads: any thread may call any function, until topicdb_raft_close is called. Functions that take a time
  * limit, and those that open, make and remove, wait for the thread of the site or for another site. The thread
  * of the site makes all the callbacks but `answer`, one at a time, and does nothing else meanwhile: a callback
- * hands over, and returns. It may call topicdb_raft_applied, _flushed, _snapshot_taken and _snapshot_fetched;
- * the functions that wait refuse to be called from it. A callback must not throw.
+ * hands over, and returns. It may call topicdb_raft_applied, _refilled, _flushed, _snapshot_taken and
+ * _snapshot_fetched; the functions that wait refuse to be called from it. A callback must not throw.
  *
  * Errors: functions return a topicdb_raft_code. If it is neither OK nor one of the outcomes, and `error` is
  * not null, *error gets a text that says what to do; topicdb_raft_ask gives one for all codes but OK. It belongs
@@ -156,6 +156,10 @@ topicdb_raft_code topicdb_raft_create_group(topicdb_raft_site* site, uint64_t gr
 topicdb_raft_code topicdb_raft_open_group(topicdb_raft_site* site, uint64_t group, uint64_t applied,
                                           char** error);
 
+/* The same for a client that has lost what it had applied, while the log has lost nothing: the replica votes,
+ * and takes entries. The client gets none until topicdb_raft_refilled is called, or a snapshot comes. */
+topicdb_raft_code topicdb_raft_open_damaged_group(topicdb_raft_site* site, uint64_t group, char** error);
+
 /* Forgets a group and its log. Only after the other members have changed so that this is none. */
 topicdb_raft_code topicdb_raft_remove_group(topicdb_raft_site* site, uint64_t group, char** error);
 
@@ -183,6 +187,11 @@ topicdb_raft_code topicdb_raft_transfer(topicdb_raft_site* site, uint64_t group,
 
 /* The client has applied everything up to an entry. Does not wait. */
 void topicdb_raft_applied(topicdb_raft_site* site, uint64_t group, uint64_t index);
+
+/* The client had lost what it had applied, and has got everything up to an entry from another replica, on disk.
+ * All entries behind that come by `committed`, also those that came before. The log must have them, up to the
+ * one at `index`. Does not wait. */
+void topicdb_raft_refilled(topicdb_raft_site* site, uint64_t group, uint64_t index);
 
 /* The client has everything up to an entry on disk: the log may forget it. Does not wait. */
 void topicdb_raft_flushed(topicdb_raft_site* site, uint64_t group, uint64_t index);

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use protobuf::Message as _;
 use raft::eraftpb::{ConfChangeV2, ConfState, Entry, EntryType, Message, MessageType};
-use raft::{Config, ProgressState, RawNode, Ready, SnapshotStatus, StateRole};
+use raft::{Config, GetEntriesContext, ProgressState, RawNode, Ready, SnapshotStatus, StateRole, Storage};
 
 use crate::error::{LogError, Result};
 use crate::log::{gather, Disk, GroupLog, GroupWrite, Log};
@@ -24,11 +24,15 @@ use crate::outside::{Options, Outside, Role};
 use crate::state::Manifest;
 use crate::waiting::{Answer, Waiting};
 
+const AGAIN_BYTES: u64 = 16 << 20; // of entries that a client gets again, in one turn
+
 /// One group, as the driver has it.
 pub(crate) struct Group<D: Disk> {
     pub(crate) raw: RawNode<GroupLog<D>>,
     pub(crate) applied: u64, // by the client
-    handed: u64,             // to the client
+    handed: u64,             // by the engine
+    given: u64,              // to the client; behind `handed` while it gets entries again
+    is_damaged: bool,        // the client has lost what it had, so it gets nothing
     flushed: u64,            // by the client
     known: (Role, u64, u64), // to the outside: role, term, leader
     pub(crate) waiting: Waiting,
@@ -105,21 +109,36 @@ impl<D: Disk> Driver<D> {
     pub fn open(&mut self, mut log: GroupLog<D>, applied: u64) -> Result<()> {
         self.check()?;
         log.start(applied)?;
+        self.join(log, applied, Some(applied))
+    }
+
+    /// The same for a client that has lost what it had applied. It votes and takes entries, since the
+    /// log has lost nothing. `refilled` says what the client has got from elsewhere.
+    pub fn open_damaged(&mut self, mut log: GroupLog<D>) -> Result<()> {
+        self.check()?;
+        let known = log.start_damaged();
+        self.join(log, known, None)
+    }
+
+    /// `known` are the entries that the engine need not hand over, `applied` those that the client has.
+    fn join(&mut self, mut log: GroupLog<D>, known: u64, applied: Option<u64>) -> Result<()> {
         let writes = log.take_write();
         self.write(writes.as_slice())?;
         let group = log.id();
         let is_alone = log.conf().0.voters == [self.log.identity().replica];
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         let refused = |error: raft::Error| LogError::Refused(format!("group {group}: {error}"));
-        let mut raw = RawNode::new(&self.config(applied), log, &logger).map_err(refused)?;
+        let mut raw = RawNode::new(&self.config(known), log, &logger).map_err(refused)?;
         if is_alone {
             raw.campaign().map_err(refused)?;
         }
         let made = Group {
             raw,
-            applied,
-            handed: applied,
-            flushed: applied,
+            applied: applied.unwrap_or(0),
+            handed: known,
+            given: applied.unwrap_or(0),
+            is_damaged: applied.is_none(),
+            flushed: applied.unwrap_or(0),
             known: (Role::Follower, 0, 0),
             waiting: Waiting::default(),
             fetching: None,
@@ -260,10 +279,27 @@ impl<D: Disk> Driver<D> {
     pub fn applied(&mut self, group: u64, index: u64) -> Result<()> {
         self.check()?;
         if let Some(found) = self.groups.get_mut(&group) {
-            let index = index.min(found.handed);
+            let index = index.min(found.given);
             if index > found.applied {
                 found.applied = index;
-                found.raw.advance_apply_to(index);
+                if index > found.raw.raft.raft_log.applied {
+                    found.raw.advance_apply_to(index);
+                }
+                found.waiting.applied(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// The client has lost what it had, and has everything up to `index` again, on disk, from elsewhere.
+    /// It gets the entries behind that, also those that it has had before. Does nothing if the log has
+    /// forgotten some of these: then a snapshot has come meanwhile, which is newer.
+    pub fn refilled(&mut self, group: u64, index: u64) -> Result<()> {
+        self.check()?;
+        if let Some(found) = self.groups.get_mut(&group) {
+            if index >= found.raw.store().cut() {
+                (found.applied, found.flushed, found.given) = (index, index, index);
+                found.is_damaged = false;
                 found.waiting.applied(index);
             }
         }
@@ -340,8 +376,29 @@ impl<D: Disk> Driver<D> {
         for (id, ready) in readies {
             self.advance(id, ready, out)?;
         }
+        let gave_again = self.give_again(out)?;
         self.tell(out);
-        Ok(was_busy)
+        Ok(was_busy || gave_again)
+    }
+
+    /// Gives entries again to clients that have lost what they had, some of them in each turn.
+    fn give_again(&mut self, out: &mut impl Outside) -> Result<bool> {
+        let is_behind = |group: &Group<D>| group.given < group.handed && !group.is_damaged;
+        let behind = self.groups.iter().filter(|(_, group)| is_behind(group));
+        let behind: Vec<u64> = behind.map(|(id, _)| *id).collect();
+        for id in &behind {
+            let Some(group) = self.groups.get_mut(id) else { continue };
+            let (low, high) = (group.given + 1, group.handed + 1);
+            let context = GetEntriesContext::empty(false);
+            let read = group.raw.store().entries(low, high, AGAIN_BYTES, context);
+            let failed = |error| LogError::Disk(format!("group {id}: {error}"));
+            let entries = self.note(read.map_err(failed))?;
+            if let (Some(group), Some(last)) = (self.groups.get_mut(id), entries.last()) {
+                group.given = last.index;
+                out.committed(*id, entries);
+            }
+        }
+        Ok(!behind.is_empty())
     }
 
     /// Writes what is ready. A snapshot is noted first and installed then, so that a crash in between is
@@ -406,7 +463,8 @@ impl<D: Disk> Driver<D> {
         }
         if snapshot > 0 {
             group.raw.advance_apply_to(snapshot);
-            (group.applied, group.handed) = (snapshot, snapshot);
+            (group.applied, group.handed, group.given) = (snapshot, snapshot, snapshot);
+            group.is_damaged = false;
             group.waiting.applied(snapshot);
         }
         for read in reads {
@@ -449,14 +507,27 @@ impl<D: Disk> Driver<D> {
             group.raw.raft.become_follower(term, 0);
         }
         let writes = group.raw.mut_store().take_write();
+        // A client that gets entries again has these later, and one that has more already, not at all.
+        let given = group.given;
+        let goes_on = given >= group.handed && !group.is_damaged;
         if let Some(last) = entries.last() {
             group.handed = last.index;
+            group.given = if goes_on { given.max(last.index) } else { given };
         }
         self.write(writes.as_slice())?;
-        if !entries.is_empty() {
-            out.committed(id, entries);
+        let new: Vec<Entry> = entries.into_iter().filter(|e| goes_on && e.index > given).collect();
+        if !new.is_empty() {
+            out.committed(id, new);
         }
         Ok(())
+    }
+
+    /// Notes how far the log is before its owner ends. What was written after the fence would be in
+    /// doubt if it were damaged.
+    pub fn close(&mut self) {
+        if self.check().is_ok() {
+            let _ = self.log.write_fence(); // without it, no more is in doubt than after a crash
+        }
     }
 
     fn send(&mut self, id: u64, messages: Vec<Message>, out: &mut impl Outside) {

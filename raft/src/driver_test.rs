@@ -177,16 +177,49 @@ impl Cluster {
     fn diary(&self, at: usize) -> Vec<String> {
         self.0[at].around.diary.take()
     }
+
+    /// Commits this many entries.
+    fn fill(&mut self, count: u64) {
+        for token in 1_000..1_000 + count {
+            self.propose(0, token, b"entry");
+            self.settle();
+        }
+    }
+
+    /// Starts a site again whose client has lost its data.
+    fn restart_damaged(&mut self, at: usize) {
+        let disk = self.0[at].disk.clone();
+        let identity = identity_of(at as u64 + 1);
+        let around = Surroundings::default();
+        let diary_disk = DiaryDisk(disk.clone(), around.diary.clone());
+        let (log, mut groups) = Log::open(diary_disk, identity, &LogOptions::default()).unwrap();
+        let mut driver = Driver::new(log, options_of(identity.replica));
+        driver.open_damaged(groups.pop().unwrap()).unwrap();
+        self.0[at] = TestSite { driver, around, disk };
+    }
+
+    /// Returns the indexes that a client got since this was last asked.
+    fn got(&mut self, at: usize) -> Vec<u64> {
+        std::mem::take(&mut self.0[at].around.committed).iter().map(|entry| entry.index).collect()
+    }
+}
+
+fn identity_of(replica: u64) -> Identity {
+    Identity { site: [replica as u8; 16], incarnation: 1, replica }
+}
+
+fn options_of(replica: u64) -> Options {
+    let exact_election_ticks = Some(10 + replica as usize);
+    Options { exact_election_ticks, run: replica, ..Options::default() }
 }
 
 fn site(replica: u64, voters: &[u64]) -> TestSite {
-    let identity = Identity { site: [replica as u8; 16], incarnation: 1, replica };
+    let identity = identity_of(replica);
     let disk = SimDisk::new(replica, Fence::default().encode(&identity));
     let around = Surroundings::default();
     let diary_disk = DiaryDisk(disk.clone(), around.diary.clone());
     let (log, _) = Log::open(diary_disk, identity, &LogOptions::default()).unwrap();
-    let exact_election_ticks = Some(10 + replica as usize);
-    let mut driver = Driver::new(log, Options { exact_election_ticks, run: replica, ..Options::default() });
+    let mut driver = Driver::new(log, options_of(replica));
     driver.create(GROUP, voters).unwrap();
     TestSite { driver, around, disk }
 }
@@ -536,4 +569,61 @@ fn a_single_voter_leads_at_once() {
     cluster.propose(0, 1, b"one");
     cluster.settle();
     assert!(matches!(cluster.answer(0, 1), Some(Answer::Committed { .. })));
+}
+
+#[test]
+fn a_client_that_was_refilled_gets_the_entries_behind_that_again() {
+    let mut cluster = Cluster::led();
+    cluster.fill(10);
+    let last = cluster.status(1).commit;
+    assert_eq!(cluster.got(1).last(), Some(&last));
+    cluster.0[1].driver.refilled(GROUP, 5).unwrap();
+    cluster.settle();
+    assert_eq!(cluster.got(1), (6..=last).collect::<Vec<_>>());
+    cluster.fill(1);
+    assert_eq!(cluster.got(1), [last + 1]);
+}
+
+#[test]
+fn entries_that_a_refilled_client_has_already_do_not_come() {
+    let mut cluster = Cluster::led();
+    cluster.fill(3);
+    let last = cluster.status(1).commit;
+    cluster.got(1);
+    cluster.0[1].driver.refilled(GROUP, last + 2).unwrap();
+    cluster.fill(4);
+    assert_eq!(cluster.got(1), [last + 3, last + 4]);
+}
+
+#[test]
+fn a_replica_that_lost_its_data_votes_and_takes_entries_and_reads_nothing() {
+    let mut cluster = Cluster::led();
+    cluster.fill(10);
+    cluster.restart_damaged(1);
+    cluster.0.truncate(2); // the third one is gone, so the damaged one is needed for a majority
+    cluster.propose(0, 7, b"more");
+    cluster.settle();
+    assert!(matches!(cluster.answer(0, 7), Some(Answer::Committed { .. })));
+    let last = cluster.status(0).commit;
+    cluster.got(1);
+
+    let now = cluster.0[1].driver.now();
+    cluster.0[1].driver.read_barrier(GROUP, 8, now + 5).unwrap();
+    cluster.settle();
+    assert_eq!(cluster.answer(1, 8), None, "it has nothing of what was acknowledged");
+    cluster.0[1].driver.refilled(GROUP, 4).unwrap();
+    cluster.settle();
+    assert_eq!(cluster.got(1), (5..=last).collect::<Vec<_>>());
+    assert!(matches!(cluster.answer(1, 8), Some(Answer::Read { .. })));
+}
+
+#[test]
+fn the_fence_has_everything_when_a_driver_is_closed() {
+    let mut cluster = Cluster::led();
+    cluster.fill(3);
+    cluster.diary(0);
+    cluster.0[0].driver.close();
+    assert_eq!(cluster.diary(0), ["fence"]);
+    cluster.0[0].driver.close();
+    assert!(cluster.diary(0).is_empty());
 }

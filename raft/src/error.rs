@@ -23,8 +23,7 @@ impl LogError {
     pub fn damaged(place: &str, what: impl fmt::Display) -> Self {
         Self::Damaged(format!(
             "{place}: {what}. This replica may have forgotten what it acknowledged, so it must not \
-             vote again: move the directory away, and let the site come back as a new replica, with a \
-             higher incarnation"
+             vote again: its site has to come back as a new replica"
         ))
     }
 }

@@ -211,6 +211,25 @@ pub unsafe extern "C" fn topicdb_raft_open_group(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn topicdb_raft_open_damaged_group(
+    site: *mut CSite,
+    group: u64,
+    error: *mut *mut c_char,
+) -> c_int {
+    guarded(error, || {
+        site_to_wait_for(site)?.site.handle().clone().open_damaged(group)?;
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn topicdb_raft_refilled(site: *mut CSite, group: u64, index: u64) {
+    if let Some(site) = site.as_ref() {
+        site.site.handle().refilled(group, index);
+    }
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn topicdb_raft_remove_group(
     site: *mut CSite,
     group: u64,

@@ -292,8 +292,22 @@ impl<D: Disk> GroupLog<D> {
         LogError::damaged(self.disk.place(), format!("group {}: {what}", self.group))
     }
 
+    /// Returns an error if the log does not go on from what a client has applied.
+    pub fn check(&self, applied: u64) -> Result<()> {
+        let installed = self.state.installing.as_ref().map(|m| m.index).filter(|index| applied >= *index);
+        let (first, last) = installed.map_or((self.state.cut.0, self.state.last.0), |index| (index, index));
+        if applied >= first && applied <= last {
+            return Ok(());
+        }
+        Err(self.damaged(format!(
+            "the data has applied entry {applied}, and the log has those from {} to {last}",
+            first + 1
+        )))
+    }
+
     /// Prepares the group for a client that has applied entries up to `applied`.
     pub fn start(&mut self, applied: u64) -> Result<()> {
+        self.check(applied)?;
         if let Some(manifest) = self.state.installing.clone() {
             if applied >= manifest.index {
                 self.reset(&manifest);
@@ -301,18 +315,18 @@ impl<D: Disk> GroupLog<D> {
             self.state.installing = None;
             self.changed = true;
         }
-        if applied < self.state.cut.0 || applied > self.state.last.0 {
-            return Err(self.damaged(format!(
-                "the data has applied entry {applied}, and the log has those from {} to {}",
-                self.state.cut.0 + 1,
-                self.state.last.0
-            )));
-        }
         if applied > self.state.hard.commit {
             self.state.hard.commit = applied;
             self.changed = true;
         }
         Ok(())
+    }
+
+    /// Prepares the group for a client that has lost what it had applied, and returns the last entry
+    /// that is known to be committed.
+    pub fn start_damaged(&mut self) -> u64 {
+        self.changed |= self.state.installing.take().is_some();
+        self.state.hard.commit.max(self.state.cut.0)
     }
 
     pub fn append(&mut self, entries: Vec<Entry>) {

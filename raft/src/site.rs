@@ -89,6 +89,8 @@ enum Command {
     Fetched(u64, bool),
     Create(u64, Vec<u64>, Sender<Result<()>>),
     Open(u64, u64, Sender<Result<()>>),
+    OpenDamaged(u64, Sender<Result<()>>),
+    Refilled(u64, u64),
     Remove(u64, Sender<Result<()>>),
     Status(u64, Sender<Option<Status>>),
     Stop,
@@ -160,6 +162,16 @@ impl Handle {
     /// Begins to take part in a group of the log.
     pub fn open(&self, group: u64, applied: u64) -> Result<()> {
         self.ask(|reply| Command::Open(group, applied, reply))?
+    }
+
+    /// The same for a client that has lost what it had applied; `refilled` says what it has got.
+    pub fn open_damaged(&self, group: u64) -> Result<()> {
+        self.ask(|reply| Command::OpenDamaged(group, reply))?
+    }
+
+    /// The client has got everything up to an entry from elsewhere, on disk.
+    pub fn refilled(&self, group: u64, index: u64) {
+        let _ = self.commands.send(Command::Refilled(group, index));
     }
 
     pub fn remove(&self, group: u64) -> Result<()> {
@@ -357,6 +369,7 @@ impl<C: Client, N: Network> Loop<C, N> {
             let mut left = COMMANDS_MAX;
             while let Some(taken) = command {
                 if matches!(taken, Command::Stop) {
+                    self.driver.close();
                     return Ok(());
                 }
                 self.handle(taken)?;
@@ -396,14 +409,17 @@ impl<C: Client, N: Network> Loop<C, N> {
                 self.reply(made, &reply)
             }
             Command::Open(group, applied, reply) => {
-                let opened = match self.groups.remove(&group) {
-                    Some(log) => self.driver.open(log, applied),
-                    None => Err(LogError::Refused(format!(
-                        "group {group} is not in this log, or takes part already: create it"
-                    ))),
-                };
+                // A group whose client has lost something may be opened as one that has.
+                let checked = self.groups.get(&group).map_or(Ok(()), |log| log.check(applied));
+                let taken = checked.and_then(|()| self.take_group(group));
+                let opened = taken.and_then(|log| self.driver.open(log, applied));
                 self.reply(opened, &reply)
             }
+            Command::OpenDamaged(group, reply) => {
+                let opened = self.take_group(group).and_then(|log| self.driver.open_damaged(log));
+                self.reply(opened, &reply)
+            }
+            Command::Refilled(group, index) => self.driver.refilled(group, index),
             Command::Remove(group, reply) => {
                 self.groups.remove(&group);
                 self.around.leaders.forget(group);
@@ -416,6 +432,15 @@ impl<C: Client, N: Network> Loop<C, N> {
             }
             Command::Stop => Ok(()),
         }
+    }
+
+    /// Returns the log of a group that is to take part.
+    fn take_group(&mut self, group: u64) -> Result<GroupLog<EngineDisk>> {
+        let missing = || {
+            let text = format!("group {group} is not in this log, or takes part already: create it");
+            LogError::Refused(text)
+        };
+        self.groups.remove(&group).ok_or_else(missing)
     }
 
     /// Gives the result to the caller; only a failed disk ends the thread.
