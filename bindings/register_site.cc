@@ -54,7 +54,7 @@ std::shared_ptr<OpenSite> Start(const std::string& path, const std::string& name
                                 const std::vector<std::string>& join, const std::string& address,
                                 const std::string& listen, const std::string& clients,
                                 const std::tuple<std::string, std::string, std::string>& tls,
-                                std::chrono::microseconds election_timeout,
+                                bool heals, std::chrono::microseconds election_timeout,
                                 std::chrono::microseconds commit_timeout,
                                 std::chrono::microseconds join_timeout) {
   using std::chrono::milliseconds;
@@ -68,6 +68,7 @@ std::shared_ptr<OpenSite> Start(const std::string& path, const std::string& name
   options.listen = listen;
   options.clients = clients;
   std::tie(options.authority, options.certificate, options.key) = tls;
+  options.heals = heals;
   options.election_timeout = std::chrono::duration_cast<milliseconds>(election_timeout);
   options.commit_patience = std::chrono::duration_cast<milliseconds>(commit_timeout);
   options.join_patience = std::chrono::duration_cast<milliseconds>(join_timeout);
@@ -94,12 +95,14 @@ const char* NameOf(ReplicaState state) {
       return "giving up";
     case ReplicaState::kFailed:
       return "failed";
+    case ReplicaState::kHealing:
+      return "healing";
   }
   return "";
 }
 
 // Returns shard, state, replica that leads, term, and the indexes of entries: committed, applied,
-// first, last; and why the replica has failed, or an empty text.
+// first, last; and why the replica has failed or is being healed, or an empty text.
 py::list Replicas(const OpenSite& self) {
   const auto site = self.Use();
   const auto reports = WithoutGil([&] { return site->Replicas(); });
@@ -164,6 +167,39 @@ std::uint32_t Upgrade(const OpenSite& self, std::chrono::microseconds timeout) {
   return Unwrap(WithoutGil([&] { return site->Upgrade(patience); }));
 }
 
+const char* NameOf(ReplicaOutcome outcome) {
+  switch (outcome) {
+    case ReplicaOutcome::kSame:
+      return "same";
+    case ReplicaOutcome::kDiffers:
+      return "differs";
+    case ReplicaOutcome::kDamaged:
+      return "damaged";
+    case ReplicaOutcome::kNotCompared:
+      return "not compared";
+  }
+  return "";
+}
+
+// Returns shard, site, outcome, parts, and why, or an empty text.
+py::list Verify(const OpenSite& self, std::chrono::microseconds timeout) {
+  const auto site = self.Use();
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(timeout);
+  const auto verified =
+      Unwrap(WithoutGil([&] { return site->Verify(patience, &PythonInterrupts); }));
+  py::list result;
+  for (const ReplicaVerification& one : verified) {
+    result.append(
+        py::make_tuple(one.shard, one.site, NameOf(one.outcome), py::cast(one.parts), one.why));
+  }
+  return result;
+}
+
+void Heal(const OpenSite& self, const std::string& name, std::uint32_t shard) {
+  const auto site = self.Use();
+  Check(WithoutGil([&] { return site->Heal(name, shard); }));
+}
+
 py::bytes ClusterOf(const OpenSite& self) {
   const auto id = self.Use()->cluster_id();
   if (id == decltype(id){}) return {};
@@ -177,8 +213,9 @@ void RegisterSite(py::module_& module) {
                                                   py::release_gil_before_calling_cpp_dtor())
       .def_static("start", &Start, py::arg("path"), py::arg("name"), py::arg("sites"),
                   py::arg("converts"), py::arg("join"), py::arg("address"), py::arg("listen"),
-                  py::arg("clients"), py::arg("tls"), py::arg("election_timeout_us"),
-                  py::arg("commit_timeout_us"), py::arg("join_timeout_us"))
+                  py::arg("clients"), py::arg("tls"), py::arg("heals"),
+                  py::arg("election_timeout_us"), py::arg("commit_timeout_us"),
+                  py::arg("join_timeout_us"))
       .def("open_database", &OpenDatabase, py::arg("options"), py::arg("timeout_us"),
            py::keep_alive<0, 1>())
       .def("await_shards", &AwaitShards, py::arg("timeout_us"))
@@ -203,6 +240,8 @@ void RegisterSite(py::module_& module) {
       .def("step_down", &StepDown, py::arg("name"))
       .def("balance", &Balance)
       .def("upgrade", &Upgrade, py::arg("timeout_us"))
+      .def("verify", &Verify, py::arg("timeout_us"))
+      .def("heal", &Heal, py::arg("name"), py::arg("shard"))
       .def("close", &OpenSite::Close);
 }
 

@@ -49,7 +49,14 @@ CONSENSUS_USER = "replication/site"
 # the part's own folder.
 ROOMS = {
     "base": ["bytes", "thread", "memory", "file", "."],
-    "replication": [".", "snapshot", "forward", "site", "cluster"],  # the site needs the consensus
+    "replication": [
+        ".",
+        "digest",
+        "snapshot",
+        "forward",
+        "site",
+        "cluster",
+    ],  # the site needs the consensus
     "rocks": ["log", "files", "."],
     "layout/columnar": ["format", "block", "select", "merge", "read", "seal", "care", "."],
     "store": [

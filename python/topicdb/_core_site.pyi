@@ -6,7 +6,7 @@ The class is missing there if ``_core.REPLICATION_LACKS`` says why.
 from typing import final
 
 from topicdb._core import Database, Error, OpenOptions, UnavailableError
-from topicdb.replicas import ReplicaState, SiteState
+from topicdb.replicas import ReplicaOutcome, ReplicaState, SiteState
 
 class StaleError(UnavailableError, TimeoutError):
     """This site has not come to the commit that a read asks for in time."""
@@ -27,6 +27,7 @@ class Site:
         listen: str,
         clients: str,
         tls: tuple[str, str, str],  # files of authority, certificate and key; empty: none
+        heals: bool,
         election_timeout_us: int,
         commit_timeout_us: int,
         join_timeout_us: int,
@@ -42,7 +43,7 @@ class Site:
     # Name, replica, peers, clients and state.
     def sites(self) -> list[tuple[str, int, str, str, SiteState]]: ...
     # Shard, state, replica that leads, term, the entries committed, applied, first and last, and
-    # why it has failed.
+    # why it has failed or is being healed.
     def replicas(
         self,
     ) -> list[tuple[int, ReplicaState, int, int, int, int, int, int, str]]: ...
@@ -57,4 +58,7 @@ class Site:
     def step_down(self, name: str) -> None: ...
     def balance(self) -> int: ...
     def upgrade(self, timeout_us: int) -> int: ...
+    # Shard, site, outcome, parts that differ, and why.
+    def verify(self, timeout_us: int) -> list[tuple[int, str, ReplicaOutcome, list[str], str]]: ...
+    def heal(self, name: str, shard: int) -> None: ...
     def close(self) -> None: ...

@@ -62,6 +62,7 @@ _REPLICA_GAUGES = {
     "lag": "Entries that are committed and not applied here.",
     "log_entries": "Entries that the log still has.",
     "failed": "Whether the replica takes part no more.",
+    "healing": "Whether the replica is damaged, and fills itself from another site.",
 }
 
 
@@ -160,7 +161,8 @@ def _of_replicas(database: Database) -> list[Metric]:
             "applied": one.applied,
             "lag": one.lag,
             "log_entries": max(0, one.last - one.first + 1),
-            "failed": one.failure is not None,
+            "failed": one.state == "failed",
+            "healing": one.state == "healing",
         }
         for name, value in values.items():
             gauges[name].add_metric([str(one.shard)], float(value))

@@ -8,7 +8,10 @@ from typing import Literal, Protocol, TypeAlias
 
 from topicdb.arguments.times import duration_us
 
-ReplicaState: TypeAlias = Literal["following", "taking over", "leading", "giving up", "failed"]
+ReplicaState: TypeAlias = Literal[
+    "following", "taking over", "leading", "giving up", "failed", "healing"
+]
+ReplicaOutcome: TypeAlias = Literal["same", "differs", "damaged", "not compared"]
 SiteState: TypeAlias = Literal["member", "joining", "leaving"]
 SitesChange: TypeAlias = Literal["leave", "forget", "step_down", "balance", "upgrade"]
 
@@ -38,14 +41,15 @@ class ReplicaStatus:
 
     Attributes:
         shard: the number of the shard.
-        state: what the replica does. A ``"failed"`` one takes part no more; start its site anew.
+        state: what the replica does. A ``"failed"`` one takes part no more; start its site anew. A
+            ``"healing"`` one is damaged, and fills itself from another site.
         leader: the name of the site that leads the shard; None if none is known.
         term: counts the elections of the shard.
         committed: the last entry of the log that a majority of the sites has.
         applied: the last entry whose messages readers see here.
         first: the oldest entry that the log still has.
         last: the newest one.
-        failure: why the replica has failed; None if it has not.
+        failure: why the replica has failed, or is being healed; None if all is well.
     """
 
     shard: int
@@ -100,6 +104,44 @@ class ClusterStatus:
         return next((one for one in self.sites if one.name == names.get(shard)), None)
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaVerification:
+    """What a comparison says of the replica of one shard. Made by ``Cluster.verify``.
+
+    Attributes:
+        shard: the number of the shard.
+        site: the name of the site that has the replica.
+        outcome: ``"same"`` if it has what more than half of those have that were read;
+            ``"differs"``; ``"damaged"`` if it cannot be read; ``"not compared"`` if its site did
+            not answer, say.
+        parts: what differs, such as ``"the blocks of class '#', generation 3"``.
+        why: why it is damaged or was not compared; or that no majority of the replicas has the
+            same, so that nobody knows which are right. None otherwise.
+    """
+
+    shard: int
+    site: str
+    outcome: ReplicaOutcome
+    parts: list[str]
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterVerification:
+    """Whether all sites have the same. Made by ``Cluster.verify``.
+
+    Attributes:
+        replicas: each replica, by shard and site.
+    """
+
+    replicas: list[ReplicaVerification]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all replicas were compared, and have the same."""
+        return all(one.outcome == "same" for one in self.replicas)
+
+
 class ClusterAccess(Protocol):
     """What a cluster is asked by: a site of this process, or a server."""
 
@@ -113,6 +155,14 @@ class ClusterAccess(Protocol):
         Returns how many shards were handed over, of ``balance``, and the format in force, of
         ``upgrade``.
         """
+        ...
+
+    def verify(self, timeout_us: int) -> ClusterVerification:
+        """Has all sites compare their replicas."""
+        ...
+
+    def heal(self, name: str, shard: int) -> None:
+        """Has a site fill its replica of a shard anew."""
         ...
 
 
@@ -239,6 +289,48 @@ class Cluster:
             2
         """
         return self._access.change("upgrade", "", duration_us(timeout, what="timeout"))
+
+    def verify(self, *, timeout: str | timedelta = "1h") -> ClusterVerification:
+        """Has all sites read their replicas, and compares what they have.
+
+        Each site reads all of a shard as it is after the same entry of the log of that shard, one
+        shard after the other, and at a low priority. Appends go on meanwhile. A replica that cannot
+        be read heals itself, unless its site was told not to.
+
+        Arguments:
+            timeout: how long to wait for the sites. What was not compared by then is said to be so.
+
+        Returns:
+            What each replica has. Of three replicas the one that differs is named; of two nobody
+            knows which one is right.
+
+        Example:
+            >>> found = db.cluster.verify()  # doctest: +SKIP
+            >>> [one for one in found.replicas if one.outcome != "same"]  # doctest: +SKIP
+            []
+        """
+        return self._access.verify(duration_us(timeout, what="timeout"))
+
+    def heal(self, site: str, shard: int) -> None:
+        """Has a site fill its replica of a shard anew from another site.
+
+        Use it for a replica that ``verify`` has found to differ. The call does not wait until that
+        is done: meanwhile ``status`` of that site says ``"healing"``, and reads there see what the
+        replica had. Its files are kept in the directory ``quarantine`` of the site.
+
+        Arguments:
+            site: its name.
+            shard: the number of the shard.
+
+        Raises:
+            ClusterError: there is no such site, or no other one has a replica of the shard.
+            NoQuorumError: the site does not answer, or has no such shard open.
+            UnknownOutcomeError: the site may still do it.
+
+        Example:
+            >>> db.cluster.heal("c", 2)  # doctest: +SKIP
+        """
+        self._access.heal(site, shard)
 
     def __repr__(self) -> str:
         return "<topicdb.cluster.Cluster>"

@@ -354,8 +354,8 @@ class SiteProgram {
     const auto replica = site_->shards()->Find(shard);
     const auto status = site_->shards()->StatusOf(shard);
     if (!status.ok()) return WordFor(status.status());
-    static constexpr const char* kNames[] = {"following", "taking-over", "leading", "giving-up",
-                                             "failed"};
+    static constexpr const char* kNames[] = {"following", "taking-over", "leading",
+                                             "giving-up", "failed",      "healing"};
     std::ostringstream answer;
     answer << kNames[static_cast<int>(replica->state())] << " " << status->position.leader << " "
            << status->position.term << " " << status->first << " " << status->applied << " "

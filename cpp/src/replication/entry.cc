@@ -35,6 +35,11 @@ bool ReadFamily(Decoder* decoder, SlabFamily* family) {
          part <= static_cast<std::uint8_t>(FamilyPart::kPages);
 }
 
+bool IsKnown(std::uint8_t kind) {
+  return kind <= static_cast<std::uint8_t>(EntryKind::kPart) ||
+         kind == static_cast<std::uint8_t>(EntryKind::kDigest);
+}
+
 bool HasBatch(EntryKind kind) { return kind == EntryKind::kBatch || kind == EntryKind::kPages; }
 
 // Reads what follows the fields that all entries have. Returns false if it is malformed.
@@ -47,7 +52,7 @@ bool ReadContent(Decoder* decoder, Entry* entry) {
     entry->parts = decoder->Little<std::uint32_t>();
     entry->body = decoder->Bytes(decoder->rest().size());
     return decoder->Finished() && entry->part < entry->parts;
-  } else if (entry->kind == EntryKind::kLead) {
+  } else if (entry->kind == EntryKind::kLead || entry->kind == EntryKind::kDigest) {
     return decoder->Finished();
   }
   // A count that is too large ends at the first family that is not there.
@@ -131,7 +136,7 @@ Result<Entry> DecodeEntry(std::string_view bytes) {
   entry.epoch = decoder.Little<std::uint64_t>();
   entry.number = decoder.Little<std::uint64_t>();
   if (!decoder.ok() || version == 0 || kind == 0) return damaged();
-  if (version > kVersion || kind > static_cast<std::uint8_t>(EntryKind::kPart)) {
+  if (version > kVersion || !IsKnown(kind)) {
     return SchemaFault("an entry of the replicated log is of a later version of TopicDB (version " +
                        std::to_string(version) + ", kind " + std::to_string(kind) +
                        "): upgrade TopicDB on this site");

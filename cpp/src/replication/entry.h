@@ -21,6 +21,7 @@ enum class EntryKind : std::uint8_t {
   kPages = 3,  // writes a batch that nobody sees until a kBatch names it
   kDrop = 4,   // drops column families
   kPart = 5,   // has a part of an entry that is too large for the log
+  kDigest = 6,  // changes nothing: all replicas say what they have after this entry
 };
 
 // Returns the format of a cluster with which entries of this kind came: sites that know only

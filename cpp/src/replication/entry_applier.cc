@@ -26,12 +26,19 @@ Status EntryApplier::Apply(const LogPlace& place, std::string_view bytes) {
     after.number = 0;
   } else if (Counts(entry, before)) {
     after.number = entry.number;
-    const Status status =
-        entry.kind == EntryKind::kDrop ? ApplyDrop(entry, after) : ApplyBatch(entry, after);
-    return status.WithContext(context);
+    return Do(entry, place, after).WithContext(context);
   }
   rocksdb::WriteBatch nothing;
   return rocks_.Write(&nothing, after, std::nullopt);
+}
+
+Status EntryApplier::Do(const Entry& entry, const LogPlace& place, const meta::Applied& after) {
+  if (entry.kind == EntryKind::kDrop) return ApplyDrop(entry, after);
+  if (entry.kind != EntryKind::kDigest) return ApplyBatch(entry, after);
+  rocksdb::WriteBatch nothing;
+  TOPICDB_RETURN_IF_ERROR(rocks_.Write(&nothing, after, std::nullopt));
+  if (at_digest_) at_digest_(place);
+  return Status::Ok();
 }
 
 bool EntryApplier::Counts(const Entry& entry, const meta::Applied& before) const {

@@ -26,10 +26,17 @@ class EntryApplier {
   // Takes a batch that readers may see from now on, after it was written.
   using Written = std::function<Status(const rocksdb::WriteBatch&)>;
 
+  // Is called when everything up to an entry for a digest is written, and nothing after it.
+  using AtDigest = std::function<void(const LogPlace&)>;
+
   // `shard` and `rocks` must outlive it. Adds the families that it makes to shard.families, and
-  // removes those that it drops. `written` may be empty.
-  EntryApplier(const OpenedShard& shard, UnloggedRocks* rocks, Written written = {})
-      : shard_(shard), rocks_(*rocks), written_(std::move(written)) {}
+  // removes those that it drops. `written` and `at_digest` may be empty.
+  EntryApplier(const OpenedShard& shard, UnloggedRocks* rocks, Written written = {},
+               AtDigest at_digest = {})
+      : shard_(shard),
+        rocks_(*rocks),
+        written_(std::move(written)),
+        at_digest_(std::move(at_digest)) {}
 
   // Applies the entry at `place`, unless it has been applied before. Entries must come in their
   // order; applied ones may come again, also in another object. Returns kCorruption for a damaged
@@ -39,6 +46,8 @@ class EntryApplier {
 
  private:
   bool Counts(const Entry& entry, const meta::Applied& before) const;
+  // Does what an entry says that counts and is at `place`.
+  Status Do(const Entry& entry, const LogPlace& place, const meta::Applied& after);
   Status ApplyBatch(const Entry& entry, const meta::Applied& after);
   Status ApplyDrop(const Entry& entry, const meta::Applied& after);
   // Returns the handle of a family, which it makes if there is none.
@@ -47,6 +56,7 @@ class EntryApplier {
   const OpenedShard& shard_;
   UnloggedRocks& rocks_;
   const Written written_;
+  const AtDigest at_digest_;
 };
 
 }  // namespace topicdb::replication

@@ -28,8 +28,9 @@ Status ReplicatedShard::Apply(const LogPlace& place, std::string bytes) {
       whole.status().WithContext(shard_->Name() + ", entry " + std::to_string(place.index)));
   if (!whole->has_value()) return Status::Ok();
   const OpenedShard opened = shard_->opened();
-  EntryApplier applier(opened, rocks_.get(),
-                       [this](const rocksdb::WriteBatch& batch) { return shard_->Replay(batch); });
+  EntryApplier applier(
+      opened, rocks_.get(),
+      [this](const rocksdb::WriteBatch& batch) { return shard_->Replay(batch); }, at_digest_);
   return applier.Apply(place, **whole);
 }
 

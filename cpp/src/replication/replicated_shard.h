@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "replication/entry_parts.h"
 #include "replication/replicated_log.h"
@@ -32,6 +34,9 @@ class ReplicatedShard {
   // again, from the first part on if they have parts. Returns what EntryApplier::Apply and
   // Shard::Replay return. REQUIRES (Apply): the shard follows
   Status Apply(const LogPlace& place, std::string bytes);
+  // Says what is called when the shard has come to an entry for a digest as it follows. Call it
+  // before the first entry is applied.
+  void AtDigest(std::function<void(const LogPlace&)> call) { at_digest_ = std::move(call); }
   // Lets the shard write to `log`. REQUIRES (Lead): the last entry that was applied is the one with
   // which this replica began to lead. If this fails, call Follow
   Status Lead(std::shared_ptr<ReplicatedLog> log);
@@ -41,6 +46,8 @@ class ReplicatedShard {
   // Returns the note of the last entry that was applied.
   meta::Applied applied() const { return rocks_->applied(); }
   const std::shared_ptr<Shard>& shard() const { return shard_; }
+  // Returns the log to which the shard writes while it leads, or null.
+  const std::shared_ptr<ReplicatedShardLog>& led() const { return led_; }
   // Closes the shard, which moves what it has in memory to files. May be repeated; nothing else may
   // be called afterwards. REQUIRES (Close): nobody uses the shard, or holds a view of it
   Status Close();
@@ -52,6 +59,7 @@ class ReplicatedShard {
   std::shared_ptr<Shard> shard_;
   std::shared_ptr<ReplicatedShardLog> led_;  // while the shard leads
   PartJoiner parts_;
+  std::function<void(const LogPlace&)> at_digest_;  // or empty
 };
 
 }  // namespace topicdb::replication

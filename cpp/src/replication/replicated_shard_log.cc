@@ -29,11 +29,22 @@ Status ReplicatedShardLog::Write(const rocks::ShardEntry& entry, rocksdb::WriteB
   }
   if (made.kind == EntryKind::kBatch) AnnounceFamilies(&made);
   made.body = batch->Data();
-  return ProposeAndWrite(&made, content.serial, batch);
+  return ProposeAndWrite(&made, content.serial, batch).status();
 }
 
-Status ReplicatedShardLog::ProposeAndWrite(Entry* entry, std::optional<Serial> serial,
-                                           rocksdb::WriteBatch* batch) {
+Result<LogPlace> ReplicatedShardLog::ProposeDigest(
+    const std::function<void(const LogPlace&)>& take) {
+  const MutexLock lock(mutex_);
+  Entry digest;
+  digest.kind = EntryKind::kDigest;
+  rocksdb::WriteBatch nothing;
+  auto place = ProposeAndWrite(&digest, std::nullopt, &nothing);
+  if (place.ok()) take(*place);
+  return place;
+}
+
+Result<LogPlace> ReplicatedShardLog::ProposeAndWrite(Entry* entry, std::optional<Serial> serial,
+                                                     rocksdb::WriteBatch* batch) {
   const meta::Applied before = rocks_->applied();
   entry->epoch = before.epoch;
   entry->number = before.number + 1;
@@ -47,7 +58,7 @@ Status ReplicatedShardLog::ProposeAndWrite(Entry* entry, std::optional<Serial> s
     return written;
   }
   log_->NoteApplied(*place);
-  return Status::Ok();
+  return place;
 }
 
 Status ReplicatedShardLog::CheckInPlace() const {
@@ -79,7 +90,7 @@ Status ReplicatedShardLog::PrepareDrop(const rocks::FamilyHandles& families) {
   }
   if (drop.dropped.empty()) return Status::Ok();  // no batch has named them
   rocksdb::WriteBatch nothing;
-  TOPICDB_RETURN_IF_ERROR(ProposeAndWrite(&drop, std::nullopt, &nothing));
+  TOPICDB_RETURN_IF_ERROR(ProposeAndWrite(&drop, std::nullopt, &nothing).status());
   // A family goes at once, also from the files, so what was written before must be in files first.
   TOPICDB_RETURN_IF_ERROR(rocks_->Flush());
   for (rocksdb::ColumnFamilyHandle* family : families) {

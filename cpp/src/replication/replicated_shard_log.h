@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/thread/mutex.h"
@@ -43,6 +45,10 @@ class ReplicatedShardLog : public rocks::ShardLog {
   // Returns all families: the note of the last entry must not be in files without what it did.
   rocks::FamilyHandles FlushedWith(rocks::FamilyHandles families) const override;
 
+  // Makes an entry at which all replicas say what they have. Calls `take` when everything up to it
+  // is written here, and nothing after it. Returns its place, or what Write returns.
+  Result<LogPlace> ProposeDigest(const std::function<void(const LogPlace&)>& take)
+      TOPICDB_EXCLUDES(mutex_);
   // Returns when no write is under way.
   // REQUIRES (AwaitWrites): the replicated log takes no more entries
   void AwaitWrites() TOPICDB_EXCLUDES(mutex_) { const MutexLock lock(mutex_); }
@@ -51,8 +57,8 @@ class ReplicatedShardLog : public rocks::ShardLog {
   // Adds the families to the entry that no entry has named yet.
   void AnnounceFamilies(Entry* entry) TOPICDB_REQUIRES(mutex_);
   // Proposes the entry, which gets the next number, and writes the batch to RocksDB.
-  Status ProposeAndWrite(Entry* entry, std::optional<Serial> serial, rocksdb::WriteBatch* batch)
-      TOPICDB_REQUIRES(mutex_);
+  Result<LogPlace> ProposeAndWrite(Entry* entry, std::optional<Serial> serial,
+                                   rocksdb::WriteBatch* batch) TOPICDB_REQUIRES(mutex_);
 
   const std::shared_ptr<ReplicatedLog> log_;
   const std::shared_ptr<UnloggedRocks> rocks_;

@@ -12,6 +12,21 @@ if _core.REPLICATION_LACKS:
     )
 
 from topicdb.cluster.site import Site
-from topicdb.replicas import Cluster, ClusterStatus, ReplicaStatus, SiteStatus
+from topicdb.replicas import (
+    Cluster,
+    ClusterStatus,
+    ClusterVerification,
+    ReplicaStatus,
+    ReplicaVerification,
+    SiteStatus,
+)
 
-__all__ = ["Cluster", "ClusterStatus", "ReplicaStatus", "Site", "SiteStatus"]
+__all__ = [
+    "Cluster",
+    "ClusterStatus",
+    "ClusterVerification",
+    "ReplicaStatus",
+    "ReplicaVerification",
+    "Site",
+    "SiteStatus",
+]

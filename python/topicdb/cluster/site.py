@@ -14,7 +14,15 @@ from topicdb.creating import directories_for, settled_path
 from topicdb.database.completions import Completer
 from topicdb.database.database import Database
 from topicdb.database.opening import core_options
-from topicdb.replicas import Cluster, ClusterStatus, ReplicaStatus, SitesChange, SiteStatus
+from topicdb.replicas import (
+    Cluster,
+    ClusterStatus,
+    ClusterVerification,
+    ReplicaStatus,
+    ReplicaVerification,
+    SitesChange,
+    SiteStatus,
+)
 
 PEERS_PORT = 8825
 
@@ -46,6 +54,7 @@ class Site(Closing):
         tls_authority: str | os.PathLike[str] | None = None,
         tls_certificate: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
+        heal: bool = True,
         election_timeout: str | timedelta = "500ms",
         commit_timeout: str | timedelta = "10s",
         join_timeout: str | timedelta = "10s",
@@ -77,6 +86,8 @@ class Site(Closing):
                 together with the next two, unless all sites are on this machine.
             tls_certificate: PEM file of the certificate of this site.
             tls_key: PEM file of the private key of that certificate.
+            heal: fill a shard anew from another site if its data is damaged. The damaged files are
+                kept in the directory ``quarantine``. If this is false, the replica fails instead.
             election_timeout: when nothing was heard of the leader of a shard for this long (or up
                 to twice that), another one is elected. Let it be some ten times the time that a
                 message takes between sites.
@@ -91,7 +102,8 @@ class Site(Closing):
             NoQuorumError: no site of the cluster answers in time, or no majority of them is up.
             LockedError: another process has the directory open.
             NotFoundError: there is no database that could be converted.
-            CorruptionError: the log of this site has lost something.
+            CorruptionError: the log of this site has lost something. Have the others forget the
+                site, and start it with ``join`` in an empty directory.
             SchemaError: a later version of TopicDB has written the directory, or the cluster
                 writes a format with which this one cannot work. Upgrade TopicDB at this site.
             StorageError: the file system failed, or nobody can listen at that address.
@@ -113,7 +125,6 @@ class Site(Closing):
         self._name = name
         self._database: Database | None = None
         self._opening: _core.Database | None = None  # whose shards have not come yet
-        self._has_joined = bool(joined)
         with directories_for(self._path):
             self._core = _core.Site.start(
                 self._path,
@@ -125,6 +136,7 @@ class Site(Closing):
                 "" if listen is None else _address(listen, "listen"),
                 clients,
                 (_file(tls_authority), _file(tls_certificate), _file(tls_key)),
+                heals=heal,
                 election_timeout_us=duration_us(election_timeout, what="election_timeout"),
                 commit_timeout_us=duration_us(commit_timeout, what="commit_timeout"),
                 join_timeout_us=duration_us(join_timeout, what="join_timeout"),
@@ -139,8 +151,8 @@ class Site(Closing):
         the sites has fsynced what was acknowledged. Jobs are not there yet.
 
         Arguments:
-            timeout: how long to wait for a majority of the sites, and at a site that has joined
-                until all shards have come.
+            timeout: how long to wait for a majority of the sites, and until shards have come from
+                the others: all of them at a site that joins, and those that are damaged.
             options: those of ``topicdb.open``, without ``mode``, ``only_shards``, ``on_damage``,
                 ``durability`` and ``directory_mode``.
 
@@ -151,8 +163,9 @@ class Site(Closing):
         Raises:
             NoQuorumError: no majority of the sites came together in time.
             UnknownOutcomeError: the same, while the database was being created.
-            StaleError: the shards of a site that joins have not come in time. Call this again with
-                the same options: the site goes on meanwhile.
+            StaleError: shards have not come in time. Call this again with the same options: the
+                site goes on meanwhile.
+            CorruptionError: a shard is damaged, and ``heal`` is false, or there is no other site.
             ClusterError: this site has left the cluster.
             SchemaError: the options disagree with the schema that the cluster has, or the cluster
                 writes a format with which this version of TopicDB cannot work.
@@ -162,8 +175,7 @@ class Site(Closing):
         timeout_us = duration_us(timeout, what="timeout")
         if self._opening is None:
             self._opening = self._core.open_database(core_options(**options), timeout_us)
-        if self._has_joined:  # a shard that has not come would look empty
-            self._core.await_shards(timeout_us)
+        self._core.await_shards(timeout_us)  # a shard that has not come would look empty
         core, self._opening = self._opening, None
         appends = Completer(core)
         database = SiteDatabase(core, appends, self)
@@ -270,6 +282,17 @@ class _Access:
         else:
             raise ValueError(f"a cluster has no change {change!r}")
         return 0
+
+    def verify(self, timeout_us: int) -> ClusterVerification:
+        return ClusterVerification(
+            [
+                ReplicaVerification(shard, site, outcome, parts, why or None)
+                for shard, site, outcome, parts, why in self._site._core.verify(timeout_us)
+            ]
+        )
+
+    def heal(self, name: str, shard: int) -> None:
+        self._site._core.heal(name, shard)
 
 
 def _file(path: str | os.PathLike[str] | None) -> str:

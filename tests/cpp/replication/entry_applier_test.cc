@@ -196,5 +196,27 @@ TEST_F(EntryApplierTest, ABatchThatMayNotBeAppliedTwiceIsRefused) {
   refuses(rocksdb::WriteBatch(std::string(5, 'x')));
 }
 
+TEST_F(EntryApplierTest, ADigestIsTakenOfWhatCountsUpToItsEntry) {
+  ApplyOk({1, 1}, LeadEntry());
+  ApplyOk({2, 1}, PutEntry(1, 1, "a"));
+  const Digests before = replica_.digests();
+  std::vector<LogPlace> taken;
+  const OpenedShard opened = replica_.opened();
+  EntryApplier applier(opened, replica_.rocks().get(), {},
+                       [&](const LogPlace& place) { taken.push_back(place); });
+  Entry digest;
+  digest.kind = EntryKind::kDigest;
+  digest.epoch = 1;
+  digest.number = 2;
+  ASSERT_TRUE(applier.Apply({3, 1}, Encode(digest)).ok());
+  EXPECT_EQ(taken, (std::vector<LogPlace>{{3, 1}}));
+  EXPECT_EQ(replica_.applied(), (meta::Applied{3, 1, 1, 2}));
+  ASSERT_TRUE(applier.Apply({4, 1}, Encode(digest)).ok());  // it is in the log twice
+  digest.epoch = 7;                                         // of another leader
+  ASSERT_TRUE(applier.Apply({5, 1}, Encode(digest)).ok());
+  EXPECT_EQ(taken.size(), 1U);
+  EXPECT_EQ(Keys(), "a");
+}
+
 }  // namespace
 }  // namespace topicdb::replication

@@ -60,10 +60,15 @@ TEST(ReplicatedEntry, HasTheseBytes) {
   part.body = "part";
   EXPECT_EQ(ToHex(Encode(part)),
             "0105010000000000000002000000000000000300000002010000706172748e09edc634d90f30");
+  Entry digest;
+  digest.kind = EntryKind::kDigest;
+  digest.epoch = 1;
+  digest.number = 2;
+  EXPECT_EQ(ToHex(Encode(digest)), "010801000000000000000200000000000000d1871075ed29bb5e");
 }
 
 TEST(ReplicatedEntry, IsDecodedAsItWasEncoded) {
-  std::vector<Entry> entries(5, Batch());
+  std::vector<Entry> entries(6, Batch());
   entries[1].kind = EntryKind::kPages;
   entries[1].families.clear();
   entries[1].body = {};
@@ -78,6 +83,10 @@ TEST(ReplicatedEntry, IsDecodedAsItWasEncoded) {
   entries[4].part = 6;
   entries[4].parts = 7;
   entries[4].body = "bytes of an entry";
+  entries[5] = {};
+  entries[5].kind = EntryKind::kDigest;
+  entries[5].epoch = 3;
+  entries[5].number = 9;
   for (const Entry& entry : entries) {
     const std::string bytes = Encode(entry);
     const auto decoded = DecodeEntry(bytes);
@@ -103,9 +112,10 @@ std::string WithHash(std::string content) {
 TEST(ReplicatedEntry, OneOfALaterVersionIsNotTakenForDamage) {
   std::string content = Encode(Batch());
   content.resize(content.size() - 8);
-  for (const std::size_t at : {0, 1}) {  // the version, and the kind
+  // The version, and kinds that this version does not know.
+  for (const auto& [at, byte] : {std::pair(0, 9), std::pair(1, 9), std::pair(1, 7)}) {
     std::string later = content;
-    later[at] = 9;
+    later[at] = static_cast<char>(byte);
     const Status status = DecodeEntry(WithHash(later)).status();
     EXPECT_EQ(status.code(), Code::kSchema);
     EXPECT_NE(status.message().find("upgrade TopicDB"), std::string::npos) << status.message();

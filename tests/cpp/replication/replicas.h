@@ -220,6 +220,7 @@ class Copy {
   Digests digests() const { return DigestsOf(db_.get(), rocks_->Families()); }
   rocks::FamilyHandles families() const { return rocks_->Families(); }
   rocksdb::DB* db() const { return db_.get(); }
+  OpenedShard opened() const { return *shard_; }
   bool Has(const std::string& family) const { return families_.all().contains(family); }
 
  private:

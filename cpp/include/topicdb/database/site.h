@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "topicdb/database.h"
+#include "topicdb/interrupt.h"
 #include "topicdb/options.h"
 #include "topicdb/status.h"
 #include "topicdb/types/replicas.h"
@@ -54,6 +55,8 @@ struct SiteOptions {
   // After this many bytes of entries a shard moves what it has in memory to files, and the log may
   // be cut.
   std::uint64_t flush_bytes = std::uint64_t{64} << 20;
+  // Whether a shard whose data is damaged is filled anew from another site.
+  bool heals = true;
   // How long a site that joins waits until the cluster has added it.
   std::chrono::milliseconds join_patience{10'000};
   // For tests, in which a site stands for an earlier version of TopicDB: the newest format of a
@@ -104,9 +107,10 @@ class Site {
   Result<std::unique_ptr<Database>> OpenDatabase(const OpenOptions& options,
                                                  std::chrono::milliseconds patience);
 
-  // Waits until this site has all shards of the database that it has opened. A site that has joined
-  // must not be read before: a shard that has not come looks empty. Returns kStale if they do not
-  // come within `patience`. May be repeated.
+  // Waits until this site has all shards of the database that it has opened. The database must not
+  // be read before: a shard that has not come yet looks empty, which is so at a site that has
+  // joined, and where a shard is damaged and comes anew from another site. Returns kStale if they
+  // do not come within `patience`. May be repeated.
   Status AwaitShards(std::chrono::milliseconds patience) const;
 
   // These return what the sites agree on, as far as it has come here: the random id of the cluster,
@@ -142,6 +146,18 @@ class Site {
   // answer.
   Result<std::uint32_t> Upgrade(std::chrono::milliseconds patience);
 
+  // Has all sites read their replicas of each shard, as they are after the same entry of its log,
+  // and compares them. That takes as long as reading all of them, one shard after the other.
+  // Returns what it has found, by shard and site; what was not compared within `patience` is among
+  // it. Returns kInterrupted, and kCluster before the database is opened.
+  Result<std::vector<ReplicaVerification>> Verify(std::chrono::milliseconds patience,
+                                                  const InterruptCheck& interrupted = nullptr);
+
+  // Has a site fill its replica of a shard anew from another site, and does not wait until that is
+  // done, which Replicas of that site tells. What it had is kept in its directory `quarantine`.
+  // Returns kCluster if no other site has a replica, and kNotLeader if the site does not answer.
+  Status Heal(const std::string& name, std::uint32_t shard);
+
   // Returns what is known of the replicas of the database, by shard. Once that is closed, and
   // before it is opened, there are none.
   std::vector<ReplicaReport> Replicas() const;
@@ -172,6 +188,8 @@ class Site {
   Result<FoundDatabase> MakeDatabase(const SchemaRequest& schema) const;
   // Waits until the cluster is founded, and founds it if that is not done.
   Status Found(const SchemaRequest& schema, std::chrono::steady_clock::time_point deadline);
+  // Waits until all shards are made. Returns kStale if they are not within `patience`.
+  Status AwaitMade(std::chrono::milliseconds patience) const;
   // Tells all sites where they and clients find this one.
   Status Announce(std::chrono::steady_clock::time_point deadline);
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "topicdb/status.h"
 
@@ -44,6 +45,7 @@ enum class ReplicaState : std::uint8_t {
   kLeading,
   kGivingUp,  // it leads no more, and waits for writes that are under way
   kFailed,    // it applies no more
+  kHealing,   // its data is damaged, and comes anew from another replica
 };
 
 // What a site knows of its replica of a shard. A value.
@@ -57,7 +59,26 @@ struct ReplicaReport {
   std::uint64_t applied = 0;
   std::uint64_t first = 0;
   std::uint64_t last = 0;
-  Status failure;  // why the replica takes part no more, or Ok
+  Status failure;  // why the replica takes part no more, or is being healed, or Ok
+};
+
+enum class ReplicaOutcome : std::uint8_t {
+  kSame,         // it has what the majority of the replicas has
+  kDiffers,      // it has something else
+  kDamaged,      // it cannot be read
+  kNotCompared,  // its site did not answer, say
+};
+
+// What a comparison of the replicas of a shard says of one of them. A value.
+struct ReplicaVerification {
+  std::uint32_t shard = 0;
+  std::string site;
+  ReplicaOutcome outcome = ReplicaOutcome::kNotCompared;
+  std::vector<std::string> parts;  // of kDiffers: where
+  // Why it is damaged or was not compared; or that nobody knows which replicas are right, because
+  // no majority of them has the same.
+  std::string why;
+  bool operator==(const ReplicaVerification&) const = default;
 };
 
 }  // namespace topicdb

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -21,7 +20,6 @@
 #include "replication/cluster/site_identity.h"
 #include "replication/cluster/site_service.h"
 #include "replication/site/format.h"
-#include "replication/site/leader_balance.h"
 #include "replication/site/raft_site.h"
 #include "replication/site/site_shards.h"
 #include "store/catalog/descriptor.h"
@@ -42,7 +40,6 @@ using replication::ClusterState;
 using replication::IsRefusal;
 using replication::MemberKeeper;
 using replication::MemberKeeperOptions;
-using replication::RaftPosition;
 using replication::RaftSite;
 using replication::RaftSiteOptions;
 using replication::ReplicaOptions;
@@ -384,6 +381,7 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
   replicas.format = [this] { return format(); };
   replicas.group = identity_->group + 1;
   replicas.voters = Founders();
+  replicas.heals = options_.heals && state.sites.size() > 1;
   TOPICDB_ASSIGN_OR_RETURN(
       auto database,
       Database::Open(options_.path, options,
@@ -403,13 +401,22 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
   const auto made_by =
       std::min(deadline, Clock::now() + kMadeElections * options_.election_timeout);
   if (!identity_->has_joined) {
-    AwaitShards(LeftUntil(made_by, milliseconds::max())).IgnoreError();
+    AwaitMade(LeftUntil(made_by, milliseconds::max())).IgnoreError();
   }
   return database;
 }
 
 Status Site::AwaitShards(milliseconds patience) const {
   if (shards_ == nullptr) return Closed("site '" + identity_->name + "' has no database open");
+  const auto deadline = Clock::now() + patience;
+  for (const auto& [index, replica] : shards_->All()) {
+    TOPICDB_RETURN_IF_ERROR(replica->AwaitHealed(LeftUntil(deadline, milliseconds::max())));
+  }
+  if (!identity_->has_joined) return Status::Ok();
+  return AwaitMade(LeftUntil(deadline, milliseconds::max()));
+}
+
+Status Site::AwaitMade(milliseconds patience) const {
   const auto deadline = Clock::now() + patience;
   for (const auto& [index, replica] : shards_->All()) {
     TOPICDB_RETURN_IF_ERROR(Standing());
@@ -422,76 +429,5 @@ Status Site::AwaitShards(milliseconds patience) const {
 }
 
 Status Site::Standing() const { return keeper_->standing(); }
-
-Result<ClusterSite> Site::FindSite(const std::string& name) const {
-  const ClusterState state = group_->state();
-  if (!state.is_founded()) return ClusterFault("the cluster has not been founded yet");
-  const ClusterSite* const found = state.FindSite(name);
-  if (found != nullptr) return *found;
-  return state.NoSuchSite(name);
-}
-
-Status Site::Leave(const std::string& name, milliseconds patience) {
-  TOPICDB_ASSIGN_OR_RETURN(const ClusterSite site, FindSite(name));
-  return Remove(site, Clock::now() + patience);
-}
-
-Status Site::Forget(const std::string& name, milliseconds patience) {
-  TOPICDB_ASSIGN_OR_RETURN(const ClusterSite site, FindSite(name));
-  if (service_->IsUp(site)) {
-    return ClusterFault("site '" + name + "' is up: have it leave");
-  }
-  return Remove(site, Clock::now() + patience);
-}
-
-Status Site::Remove(const ClusterSite& site, Clock::time_point deadline) {
-  ClusterCommand command;
-  command.kind = ClusterCommandKind::kSetState;
-  command.site = site.name;
-  command.replica = site.replica;
-  command.state = SiteState::kLeaving;
-  Status marked = group_->Propose(command, LeftUntil(deadline, milliseconds::max()));
-  // Somebody else may have begun.
-  if (!marked.ok() && marked.code() != Code::kConflict) return marked;
-  return group_->AwaitLeft(site.replica, deadline);
-}
-
-Status Site::StepDown(const std::string& name) {
-  TOPICDB_ASSIGN_OR_RETURN(const ClusterSite site, FindSite(name));
-  return service_->StepDown(site).WithContext("site '" + name + "'");
-}
-
-Result<std::size_t> Site::Balance() {
-  if (shards_ == nullptr) return ClusterFault("open the database of this site first");
-  std::map<std::uint32_t, std::uint64_t> leaders;  // by shard
-  for (const auto& [index, replica] : shards_->All()) leaders[index] = replica->position().leader;
-  const ClusterState state = group_->state();
-  std::set<std::uint64_t> members;
-  for (const ClusterSite& site : state.sites) {
-    if (site.state == SiteState::kMember && service_->IsUp(site)) members.insert(site.replica);
-  }
-  std::size_t moved = 0;
-  for (const auto& move : replication::PlanBalance(leaders, members)) {
-    TOPICDB_RETURN_IF_ERROR(
-        service_->HandOver(*state.FindReplica(move.from), move.shard, *state.FindReplica(move.to)));
-    ++moved;
-  }
-  return moved;
-}
-
-Result<std::uint32_t> Site::Upgrade(milliseconds patience) { return service_->Upgrade(patience); }
-
-std::vector<ReplicaReport> Site::Replicas() const {
-  std::vector<ReplicaReport> reports;
-  if (shards_ == nullptr) return reports;
-  for (const auto& [index, replica] : shards_->All()) {
-    const auto status = shards_->StatusOf(index);
-    if (!status.ok()) continue;
-    const RaftPosition& position = status->position;
-    reports.push_back({index, replica->state(), position.leader, position.term, status->committed,
-                       status->applied, status->first, status->last, replica->failure()});
-  }
-  return reports;
-}
 
 }  // namespace topicdb

@@ -10,28 +10,28 @@ namespace topicdb::replication {
 
 namespace {
 
-// Version 1 has no formats. A site of an earlier version of TopicDB understands no other one.
+// Version 1 has no formats and no digests. A site of an earlier version of TopicDB understands no other one.
 constexpr std::uint8_t kVersion = 2;
 constexpr std::uint8_t kVersionOfFirstFormat = 1;
 
 }  // namespace
 
 std::uint32_t FormatOf(const SiteCall& call) {
-  const bool has_formats = call.kind == SiteCallKind::kFormat || call.format > kClusterFormatFirst;
-  return has_formats ? 2 : kClusterFormatFirst;
+  const bool is_later = call.kind >= SiteCallKind::kFormat || call.format > kClusterFormatFirst;
+  return is_later ? 2 : kClusterFormatFirst;
 }
 
 std::string Encode(const SiteCall& call) {
   std::string bytes;
-  const bool has_formats = FormatOf(call) > kClusterFormatFirst;
-  bytes.push_back(static_cast<char>(has_formats ? kVersion : kVersionOfFirstFormat));
+  const bool is_later = FormatOf(call) > kClusterFormatFirst;
+  bytes.push_back(static_cast<char>(is_later ? kVersion : kVersionOfFirstFormat));
   bytes.push_back(static_cast<char>(call.kind));
   switch (call.kind) {
     case SiteCallKind::kJoin:
       AppendPrefixed(&bytes, call.name);
       bytes.append(call.id.begin(), call.id.end());
       AppendPrefixed(&bytes, call.peers);
-      if (has_formats) AppendLittle(&bytes, call.format);
+      if (is_later) AppendLittle(&bytes, call.format);
       break;
     case SiteCallKind::kStanding:
       bytes.append(call.cluster.begin(), call.cluster.end());
@@ -44,6 +44,15 @@ std::string Encode(const SiteCall& call) {
     case SiteCallKind::kHandOver:
       AppendLittle(&bytes, call.shard);
       AppendLittle(&bytes, call.replica);
+      break;
+    case SiteCallKind::kBeginDigest:
+    case SiteCallKind::kHeal:
+      AppendLittle(&bytes, call.shard);
+      break;
+    case SiteCallKind::kTakeDigest:
+      AppendLittle(&bytes, call.shard);
+      AppendLittle(&bytes, call.place.index);
+      AppendLittle(&bytes, call.place.term);
       break;
   }
   AppendHash(&bytes);
@@ -75,6 +84,15 @@ Result<SiteCall> DecodeSiteCall(std::string_view bytes) {
       call.shard = decoder.Little<std::uint32_t>();
       call.replica = decoder.Little<std::uint64_t>();
       break;
+    case SiteCallKind::kBeginDigest:
+    case SiteCallKind::kHeal:
+      call.shard = decoder.Little<std::uint32_t>();
+      break;
+    case SiteCallKind::kTakeDigest:
+      call.shard = decoder.Little<std::uint32_t>();
+      call.place.index = decoder.Little<std::uint64_t>();
+      call.place.term = decoder.Little<std::uint64_t>();
+      break;
     default:
       return UnknownKind(what, static_cast<std::uint8_t>(call.kind));
   }
@@ -84,12 +102,15 @@ Result<SiteCall> DecodeSiteCall(std::string_view bytes) {
 
 std::string Encode(const SiteAnswer& answer) {
   std::string bytes;
-  const bool has_formats = answer.format > kClusterFormatFirst;
-  bytes.push_back(static_cast<char>(has_formats ? kVersion : kVersionOfFirstFormat));
+  const bool has_later = answer.format > kClusterFormatFirst || !answer.digest.empty();
+  bytes.push_back(static_cast<char>(has_later ? kVersion : kVersionOfFirstFormat));
   AppendStatus(&bytes, answer.status);
   AppendLittle(&bytes, answer.group);
   AppendPrefixed(&bytes, Encode(ClusterSnapshot{0, answer.state}));
-  if (has_formats) AppendLittle(&bytes, answer.format);
+  if (has_later) {
+    AppendLittle(&bytes, answer.format);
+    AppendPrefixed(&bytes, answer.digest);
+  }
   AppendHash(&bytes);
   return bytes;
 }
@@ -101,7 +122,10 @@ Result<SiteAnswer> DecodeSiteAnswer(std::string_view bytes) {
   TOPICDB_RETURN_IF_ERROR(ReadStatus(&decoder, &answer.status).WithContext(what));
   answer.group = decoder.Little<std::uint64_t>();
   const std::string_view state = decoder.Prefixed();
-  if (bytes[0] > kVersionOfFirstFormat) answer.format = decoder.Little<std::uint32_t>();
+  if (bytes[0] > kVersionOfFirstFormat) {
+    answer.format = decoder.Little<std::uint32_t>();
+    answer.digest = decoder.Prefixed();
+  }
   if (!decoder.Finished()) return Corruption(what + " is damaged");
   TOPICDB_ASSIGN_OR_RETURN(ClusterSnapshot snapshot, DecodeClusterSnapshot(state));
   answer.state = std::move(snapshot.state);

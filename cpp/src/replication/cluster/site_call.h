@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "replication/cluster/cluster_state.h"
+#include "replication/replicated_log.h"
 #include "topicdb/status.h"
 
 namespace topicdb::replication {
@@ -18,6 +19,9 @@ enum class SiteCallKind : std::uint8_t {
   kStepDown = 3,  // the site is to hand over whatever it leads
   kHandOver = 4,  // the site is to hand over one shard
   kFormat = 5,    // the site is to say with which formats it can work
+  kBeginDigest = 6,  // the site is to have all replicas of a shard make digests, if it leads
+  kTakeDigest = 7,   // the site is asked for the digest of its replica
+  kHeal = 8,         // the site is to fill its replica of a shard anew from another one
 };
 
 // What a site is asked. A value.
@@ -28,7 +32,9 @@ struct SiteCall {
   std::string peers;                  // of kJoin and kStanding: where other sites find it, or ""
   ClusterId cluster{};                // of kStanding
   std::uint64_t replica = 0;          // of kStanding: who asks; of kHandOver: who is to lead
-  std::uint32_t shard = 0;            // of kHandOver
+  // Of kHandOver, and of those of digests and healing.
+  std::uint32_t shard = 0;
+  LogPlace place;  // of kTakeDigest: of the entry
   // Of kJoin: the newest format with which the site can work.
   std::uint32_t format = kClusterFormatFirst;
   bool operator==(const SiteCall&) const = default;
@@ -48,6 +54,8 @@ struct SiteAnswer {
   ClusterState state;       // to kJoin and kStanding: as it is by now
   // To kFormat: the newest format with which the site can work.
   std::uint32_t format = kClusterFormatFirst;
+  // To kBeginDigest and kTakeDigest: a ReplicaDigest. That to kBeginDigest has the place alone.
+  std::string digest;
 };
 
 std::string Encode(const SiteAnswer& answer);

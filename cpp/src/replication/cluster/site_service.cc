@@ -38,6 +38,14 @@ std::string TooOld(const std::map<std::string, std::uint32_t>& newest, std::uint
          " at most, which is in force";
 }
 
+SiteAnswer AnswerOf(Status status, std::uint64_t group = 0, ClusterState state = {}) {
+  SiteAnswer answer;
+  answer.status = std::move(status);
+  answer.group = group;
+  answer.state = std::move(state);
+  return answer;
+}
+
 }  // namespace
 
 SiteService::SiteService(RaftSite* site, ClusterGroup* group, std::uint64_t group_number,
@@ -76,11 +84,23 @@ Status SiteService::HandOver(const ClusterSite& from, std::uint32_t shard, const
   return DoAt(from, call);
 }
 
+Status SiteService::Heal(const ClusterSite& at, std::uint32_t shard) {
+  SiteCall call;
+  call.kind = SiteCallKind::kHeal;
+  call.shard = shard;
+  return DoAt(at, call);
+}
+
 Status SiteService::DoAt(const ClusterSite& site, const SiteCall& call) {
-  if (site.replica == site_.replica()) return Do(call).status;
   TOPICDB_ASSIGN_OR_RETURN(const SiteAnswer answer,
-                           AskSite(&site_, site.replica, call, kCallPatience, kConnectPatience));
+                           Ask(site, call, kCallPatience, kConnectPatience));
   return answer.status;
+}
+
+Result<SiteAnswer> SiteService::Ask(const ClusterSite& site, const SiteCall& call,
+                                    milliseconds patience, milliseconds connect_patience) {
+  if (site.replica == site_.replica()) return Do(call);
+  return AskSite(&site_, site.replica, call, patience, connect_patience);
 }
 
 Result<std::string> SiteService::Answer(std::string_view request) {
@@ -96,14 +116,24 @@ SiteAnswer SiteService::Do(const SiteCall& call) {
     case SiteCallKind::kStanding:
       return StandingOf(call);
     case SiteCallKind::kStepDown:
-      return {StepDownHere(), 0, {}};
+      return AnswerOf(StepDownHere());
     case SiteCallKind::kHandOver:
-      return {
-          site_.Transfer(group_number_ + 1 + call.shard, call.replica, kHandOverPatience), 0, {}};
-    case SiteCallKind::kFormat:
-      return {Status::Ok(), 0, {}, newest_format_};
+      return AnswerOf(
+          site_.Transfer(group_number_ + 1 + call.shard, call.replica, kHandOverPatience));
+    case SiteCallKind::kFormat: {
+      SiteAnswer answer;
+      answer.format = newest_format_;
+      return answer;
+    }
+    case SiteCallKind::kBeginDigest:
+    case SiteCallKind::kTakeDigest:
+      return DigestOf(call);
+    case SiteCallKind::kHeal: {
+      const auto replica = FindReplica(call.shard);
+      return AnswerOf(replica.ok() ? (*replica)->Heal() : replica.status());
+    }
   }
-  return {Conflict("there is no such call"), 0, {}};
+  return AnswerOf(Conflict("there is no such call"));
 }
 
 Result<std::uint32_t> SiteService::NewestFormatOf(const ClusterSite& other) {
@@ -153,20 +183,18 @@ SiteAnswer SiteService::AddSite(const SiteCall& call) {
   // While an earlier format is in force, nobody writes that the site can work with a later one.
   command.format = std::min(call.format, group_.state().format);
   const Status added = group_.Propose(command, kAddPatience);
-  if (!added.ok() && added.code() != Code::kConflict) return {added, 0, {}};
-  return {Status::Ok(), group_number_, group_.state()};
+  if (!added.ok() && added.code() != Code::kConflict) return AnswerOf(added);
+  return AnswerOf(Status::Ok(), group_number_, group_.state());
 }
 
 SiteAnswer SiteService::StandingOf(const SiteCall& call) {
   ClusterState state = group_.state();
-  if (!state.is_founded()) return {Status::Ok(), group_number_, {}};  // this site knows nothing yet
-  if (call.cluster != state.id) return {ClusterFault("the site is of another cluster"), 0, {}};
+  if (!state.is_founded()) return AnswerOf(Status::Ok(), group_number_);  // nothing is known yet
+  if (call.cluster != state.id) return AnswerOf(ClusterFault("the site is of another cluster"));
   if (state.HasLeft(call.replica)) {
-    return {
+    return AnswerOf(
         ClusterFault("the cluster goes on without this site, which has left it: its sites are " +
-                     state.Names() + ". To take part again, join in an empty directory"),
-        0,
-        {}};
+                     state.Names() + ". To take part again, join in an empty directory"));
   }
   const ClusterSite* const site = state.FindReplica(call.replica);
   if (site != nullptr && !call.peers.empty() && call.peers != site->peers) {
@@ -177,7 +205,7 @@ SiteAnswer SiteService::StandingOf(const SiteCall& call) {
     group_.Propose(command, kAddPatience).IgnoreError();  // the site asks again
     state = group_.state();
   }
-  return {Status::Ok(), group_number_, std::move(state)};
+  return AnswerOf(Status::Ok(), group_number_, std::move(state));
 }
 
 Status SiteService::StepDownHere() {
@@ -194,6 +222,34 @@ Status SiteService::StepDownHere() {
     if (handed_over.ok()) handed_over = shard.WithContext(replica->name());
   }
   return handed_over;
+}
+
+Result<std::shared_ptr<Replica>> SiteService::FindReplica(std::uint32_t shard) const {
+  std::shared_ptr<SiteShards> shards;
+  {
+    const MutexLock lock(mutex_);
+    shards = shards_;
+  }
+  auto replica = shards == nullptr ? nullptr : shards->Find(shard);
+  if (replica != nullptr) return replica;
+  return NotLeader("the site has not opened shard " + std::to_string(shard));
+}
+
+SiteAnswer SiteService::DigestOf(const SiteCall& call) {
+  const auto replica = FindReplica(call.shard);
+  if (!replica.ok()) return AnswerOf(replica.status());
+  Result<ReplicaDigest> digest = ReplicaDigest();
+  if (call.kind == SiteCallKind::kTakeDigest) {
+    digest = (*replica)->DigestAt(call.place);
+  } else if (const auto place = (*replica)->BeginDigest(); place.ok()) {
+    digest->place = *place;
+  } else {
+    digest = place.status();
+  }
+  if (!digest.ok()) return AnswerOf(digest.status());
+  SiteAnswer answer;
+  answer.digest = Encode(*digest);
+  return answer;
 }
 
 SiteCall StandingCall(const ClusterId& cluster, std::uint64_t replica, const std::string& peers) {

@@ -1,6 +1,7 @@
 // What a site does for other sites, and for programs that want to become one.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -39,6 +40,14 @@ class SiteService : private RaftAnswerer {
   // kCluster, and which sites are in the way, if it is in force and some site could work with a
   // later one, or if a site does not answer; and what ClusterGroup::Propose returns.
   Result<std::uint32_t> Upgrade(std::chrono::milliseconds patience) TOPICDB_EXCLUDES(mutex_);
+  // Has a site fill its replica of a shard anew from another site, and does not wait until that is
+  // done. Returns kNotLeader if the site does not answer, and what Replica::Heal returns.
+  Status Heal(const ClusterSite& at, std::uint32_t shard) TOPICDB_EXCLUDES(mutex_);
+  // Asks a site, which may be this one, and returns its answer, whose status is not that of the
+  // call. Returns what AskSite returns.
+  Result<SiteAnswer> Ask(const ClusterSite& site, const SiteCall& call,
+                         std::chrono::milliseconds patience,
+                         std::chrono::milliseconds connect_patience) TOPICDB_EXCLUDES(mutex_);
 
  private:
   // Returns the newest format with which a site can work. Returns kNotLeader if it does not answer.
@@ -53,6 +62,10 @@ class SiteService : private RaftAnswerer {
   // it is now.
   SiteAnswer StandingOf(const SiteCall& call);
   Status StepDownHere() TOPICDB_EXCLUDES(mutex_);
+  // Makes or returns a digest of a shard.
+  SiteAnswer DigestOf(const SiteCall& call) TOPICDB_EXCLUDES(mutex_);
+  // Returns the replica of a shard, or kNotLeader if this site has not opened it.
+  Result<std::shared_ptr<Replica>> FindReplica(std::uint32_t shard) const TOPICDB_EXCLUDES(mutex_);
 
   RaftSite& site_;
   ClusterGroup& group_;

@@ -178,8 +178,13 @@ Result<std::unique_ptr<RaftSite>> RaftSite::Open(const RaftSiteOptions& options)
                                    &Callbacks::Answer};
   char* error = nullptr;
   const topicdb_raft_code code = topicdb_raft_open(&raw, &client, &site->site_, &error);
-  TOPICDB_RETURN_IF_ERROR(
-      Take(code, &error).WithContext("opening the log in " + options.directory));
+  const Status opened = Take(code, &error).WithContext("opening the log in " + options.directory);
+  if (code == TOPICDB_RAFT_DAMAGED) {
+    return Corruption(opened.message() +
+                      ". Run `topicdb cluster forget URL SITE` at another site, and then start "
+                      "this one in an empty directory with --join");
+  }
+  TOPICDB_RETURN_IF_ERROR(opened);
   return site;
 }
 
@@ -208,7 +213,7 @@ Result<std::vector<std::uint64_t>> RaftSite::Groups() const {
 }
 
 Status RaftSite::Join(std::uint64_t group, const std::vector<std::uint64_t>& voters,
-                      std::uint64_t applied, RaftClient* client) {
+                      std::optional<std::uint64_t> applied, RaftClient* client) {
   TOPICDB_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> groups, Groups());
   {
     const MutexLock lock(mutex_);
@@ -217,10 +222,14 @@ Status RaftSite::Join(std::uint64_t group, const std::vector<std::uint64_t>& vot
   }
   char* error = nullptr;
   Status joined;
-  if (std::find(groups.begin(), groups.end(), group) != groups.end()) {
+  const bool has_group = std::find(groups.begin(), groups.end(), group) != groups.end();
+  if (has_group && !applied.has_value()) {
+    joined = Take(topicdb_raft_open_damaged_group(site_, group, &error), &error);
+  } else if (has_group) {
     // The first entry of a group says who its first members are. Their clients begin behind it.
     const std::uint64_t begins = voters.empty() ? 0 : 1;
-    joined = Take(topicdb_raft_open_group(site_, group, std::max(applied, begins), &error), &error);
+    joined =
+        Take(topicdb_raft_open_group(site_, group, std::max(*applied, begins), &error), &error);
   } else {
     joined =
         Take(topicdb_raft_create_group(site_, group, voters.data(), voters.size(), &error), &error);
@@ -348,6 +357,10 @@ void RaftSite::NoteApplied(std::uint64_t group, std::uint64_t index) {
 
 void RaftSite::NoteFlushed(std::uint64_t group, std::uint64_t index) {
   topicdb_raft_flushed(site_, group, index);
+}
+
+void RaftSite::NoteRefilled(std::uint64_t group, std::uint64_t index) {
+  topicdb_raft_refilled(site_, group, index);
 }
 
 void RaftSite::NoteSnapshotTaken(std::uint64_t group, std::uint64_t index,

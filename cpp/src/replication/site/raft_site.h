@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -131,11 +132,13 @@ class RaftSite {
   Result<std::vector<std::uint64_t>> Groups() const;
 
   // Takes part in a group. `client` must stay valid until Leave returns. The client has applied all
-  // entries up to `applied`, on disk. If the log does not have the group, makes it with `voters`,
-  // its first members; without any, the group is there at others, and gives this replica a
-  // snapshot.
-  Status Join(std::uint64_t group, const std::vector<std::uint64_t>& voters, std::uint64_t applied,
-              RaftClient* client) TOPICDB_EXCLUDES(mutex_);
+  // entries up to `applied`, on disk. Absent: it has lost what it had applied, and gets
+  // no entries until NoteRefilled is called, or a snapshot is installed. If the log does not have
+  // the group, makes it with `voters`, its first members; without any, the group is there at
+  // others, and gives this replica a snapshot. Returns kCorruption if the log does not go on from
+  // `applied`; then it may be called again without that.
+  Status Join(std::uint64_t group, const std::vector<std::uint64_t>& voters,
+              std::optional<std::uint64_t> applied, RaftClient* client) TOPICDB_EXCLUDES(mutex_);
   // Makes no more calls to the client of a group. The group takes part until the site is closed.
   void Leave(std::uint64_t group) TOPICDB_EXCLUDES(mutex_);
 
@@ -172,6 +175,9 @@ class RaftSite {
   // Says up to which entry the client has applied everything, and has it on disk.
   void NoteApplied(std::uint64_t group, std::uint64_t index);
   void NoteFlushed(std::uint64_t group, std::uint64_t index);
+  // Says that the client had lost what it had applied, and has everything up to this entry from
+  // another replica, on disk. It gets all entries behind that one, also those it has had before.
+  void NoteRefilled(std::uint64_t group, std::uint64_t index);
   // Hands over the snapshot that MakeSnapshot asked for: the last entry in it and its manifest, or
   // index 0 if there is none.
   void NoteSnapshotTaken(std::uint64_t group, std::uint64_t index, const std::string& manifest);

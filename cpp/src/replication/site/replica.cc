@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/file/files.h"
-#include "replication/site/hand_over.h"
+#include "replication/snapshot/damage_note.h"
 #include "replication/snapshot/shard_copies.h"
 #include "store/shard/state/shard_rocks.h"
 
@@ -12,12 +12,7 @@ namespace topicdb::replication {
 
 namespace {
 
-// How long a replica that closes waits for another one to lead.
-constexpr std::chrono::milliseconds kHandOverPatience(2'000);
-// How long it waits before it proposes again what was not answered.
-constexpr std::chrono::milliseconds kProposeAgainAfter(100);
-// How often it looks whether somebody still has a shard that a snapshot has replaced.
-constexpr std::chrono::milliseconds kRetiredInterval(500);
+std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -27,21 +22,8 @@ Result<std::unique_ptr<Replica>> Replica::Open(RaftSite* site,
   std::unique_ptr<Replica> replica(
       new Replica(site, std::move(environment), index, std::move(options)));
   TOPICDB_ASSIGN_OR_RETURN(replica->lock_, LockShard(*replica->environment_, index));
-  const std::string directory = ShardDirectory(replica->environment_->directory, index);
-  TOPICDB_RETURN_IF_ERROR(PrepareCopies(directory).WithContext(replica->name_));
-  replica->directory_ = FollowLink(directory);
-  TOPICDB_ASSIGN_OR_RETURN(replica->replicated_,
-                           ReplicatedShard::Open(replica->environment_, index, replica->link_));
-  const std::uint64_t applied = replica->replicated_->applied().index;
-  replica->GiveOut();
-  {
-    const MutexLock lock(replica->mutex_);
-    replica->applied_ = applied;
-    replica->files_have_shard_ = replica->IsMade();
-  }
-  TOPICDB_RETURN_IF_ERROR(
-      site->Join(replica->options_.group, replica->options_.voters, applied, replica.get())
-          .WithContext(replica->name_));
+  TOPICDB_RETURN_IF_ERROR(replica->OpenShard());
+  TOPICDB_RETURN_IF_ERROR(replica->JoinGroup());
   replica->worker_ = std::thread([self = replica.get()] { self->Work(); });
   replica->beginner_ = std::thread([self = replica.get()] { self->BeginReigns(); });
   return replica;
@@ -54,9 +36,17 @@ Replica::Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environ
       index_(index),
       options_(std::move(options)),
       name_(environment_->NameOfShard(index)),
+      retired_(ShardDirectory(environment_->directory, index)),
       flushed_at_(std::chrono::steady_clock::now()),
+      digester_([this](const Status& why) { ReportDamage(why); }),
       carrier_(site, options_.group, ShardDirectory(environment_->directory, index),
                [this](const std::string& directory) { return MakeSource(directory); }),
+      refill_(site, options_.group, ShardDirectory(environment_->directory, index),
+              [this](SnapshotManifest manifest) {
+                const MutexLock lock(mutex_);
+                refilled_ = std::move(manifest);
+                changed_.NotifyAll();
+              }),
       link_(std::make_shared<LeaderLink>(
           site, options_.group, name_, options_.commit_patience,
           LeaderLink::Parts{[this] { return position().leader; },
@@ -67,7 +57,11 @@ Replica::Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environ
                             }})) {}
 
 Result<std::string> Replica::Answer(std::string_view request) {
-  return IsLeaderCall(request) ? link_->Answer(request) : carrier_.Answer(request);
+  if (IsLeaderCall(request)) return link_->Answer(request);
+  if (IsSnapshotWish(request) && (!failure().ok() || !damage().ok())) {
+    return NotFound(name_ + " is damaged here, too");
+  }
+  return carrier_.Answer(request);
 }
 
 Result<std::shared_ptr<Shard>> Replica::Lead(std::chrono::milliseconds patience) {
@@ -148,7 +142,7 @@ std::uint64_t Replica::applied() const {
 void Replica::AwaitApplied(std::uint64_t index, std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   const MutexLock lock(mutex_);
-  while (applied_ < index && reign_ == nullptr && failure_.ok() && !closing_) {
+  while (applied_ < index && reign_ == nullptr && failure_.ok() && damage_.ok() && !closing_) {
     if (std::chrono::steady_clock::now() >= deadline) return;
     changed_.WaitUntil(mutex_, deadline);
   }
@@ -166,8 +160,10 @@ Status Replica::failure() const {
 
 void Replica::TakeCommitted(const std::vector<CommittedEntry>& entries) {
   const MutexLock lock(mutex_);
-  if (!failure_.ok()) return;
+  if (!failure_.ok() || !damage_.ok()) return;
   for (const CommittedEntry& entry : entries) {
+    if (awaits_ != 0 && entry.place.index != awaits_) continue;
+    awaits_ = 0;
     unflushed_bytes_ += entry.bytes.size();
     KeptEntry kept{entry.place, std::string(entry.bytes)};
     if (reign_ != nullptr) {
@@ -188,263 +184,185 @@ void Replica::TakePosition(const RaftPosition& position) {
 
 void Replica::TakeStop(const Status& why) { Fail(why); }
 
-bool Replica::MustGiveUp() const {
-  return position_.role != RaftRole::kLeader || position_.term != reign_->term() ||
-         reign_->is_over();
-}
+std::string Replica::LinkToCopy() const { return ShardDirectory(environment_->directory, index_); }
 
-void Replica::Work() {
-  for (;;) {
-    switch (AwaitStep()) {
-      case Step::kEnd:
-        return;
-      case Step::kGiveUp:
-        GiveUp();
-        break;
-      case Step::kInstall:
-        InstallFetched();
-        break;
-      case Step::kFlush:
-        FlushAll();
-        break;
-      case Step::kApply:
-        ApplyNext();
-        break;
-      case Step::kRemove:
-        retired_.Remove(/*all=*/false);
-        break;
-    }
+Status Replica::OpenShard() {
+  const std::string link = LinkToCopy();
+  TOPICDB_ASSIGN_OR_RETURN(auto note, LoadDamageNote(link));
+  if (note.has_value() && NameOf(FollowLink(link)) != note->copy) {  // it was healed
+    TOPICDB_RETURN_IF_ERROR(FinishDamage(link, note->copy).WithContext(name_));
+    note.reset();
   }
-}
-
-Replica::Step Replica::AwaitStep() {
-  const MutexLock lock(mutex_);
-  for (;;) {
-    if (closing_) return Step::kEnd;
-    const bool follows = reign_ == nullptr;
-    if (!failure_.ok()) {
-      changed_.Wait(mutex_);
-      continue;
-    }
-    if (!follows && MustGiveUp()) return Step::kGiveUp;
-    if (follows && installs_) return Step::kInstall;
-    const auto flush_at = flushed_at_ + options_.flush_interval;
-    const bool is_late =
-        std::chrono::steady_clock::now() >= flush_at || (!files_have_shard_ && IsMade());
-    if (unflushed_bytes_ >= options_.flush_bytes || (unflushed_bytes_ > 0 && is_late)) {
-      return Step::kFlush;
-    }
-    if (follows && !to_apply_.empty()) return Step::kApply;
-    if (retired_.MayRemove()) return Step::kRemove;
-    if (!retired_.empty()) {
-      changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kRetiredInterval);
-    } else if (unflushed_bytes_ > 0) {
-      changed_.WaitUntil(mutex_, flush_at);
-    } else {
-      changed_.Wait(mutex_);
-    }
+  TOPICDB_RETURN_IF_ERROR(PrepareCopies(link).WithContext(name_));
+  directory_ = FollowLink(link);
+  if (note.has_value() && !IsDirectory(directory_)) {  // a crash came in OpenEmpty
+    TOPICDB_RETURN_IF_ERROR(StoreDamageNote(link, {note->copy, true, note->why}));
+    TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory_));
   }
-}
-
-void Replica::FlushAll() {
-  {
-    const MutexLock lock(mutex_);
-    unflushed_bytes_ = 0;
-    flushed_at_ = std::chrono::steady_clock::now();
-    files_have_shard_ = IsMade();
+  Status damage = note.has_value() ? Corruption(note->why) : Status::Ok();
+  if (Status opened = OpenCopy(); !opened.ok()) {
+    if (opened.code() != Code::kCorruption || (!options_.heals && damage.ok())) return opened;
+    TOPICDB_RETURN_IF_ERROR(OpenEmpty(opened));
+    damage = std::move(opened);
   }
-  const std::uint64_t index = replicated_->applied().index;
-  const Status flushed = replicated_->shard()->FlushMemory();
-  if (!flushed.ok()) return Fail(flushed);
-  site_.NoteFlushed(options_.group, index);
-}
-
-bool Replica::FetchSnapshot(std::string_view manifest) {
-  {
-    const MutexLock lock(mutex_);
-    if (!failure_.ok() || reign_ != nullptr) {  // the leader offers it again
-      site_.NoteSnapshotFetched(options_.group, false);
-      return false;
-    }
-  }
-  const auto is_here = carrier_.Fetch(manifest);
-  if (is_here.ok()) return *is_here;
-  // A manifest that is damaged comes again.
-  if (is_here.status().code() == Code::kSchema) Fail(is_here.status());
-  site_.NoteSnapshotFetched(options_.group, false);
-  return false;
-}
-
-Status Replica::InstallSnapshot() {
-  const MutexLock lock(mutex_);
-  installs_ = true;
-  changed_.NotifyAll();
-  while (installs_ && !closing_ && failure_.ok()) changed_.Wait(mutex_);
-  return installs_ ? Closed(name_ + " is being closed") : installed_;
-}
-
-void Replica::InstallFetched() {
-  const Result<std::uint64_t> index = Exchange();
-  if (!index.ok()) Fail(index.status());
-  const MutexLock lock(mutex_);
-  if (index.ok()) {
-    applied_ = *index;
-    while (!to_apply_.empty() && to_apply_.front().place.index <= *index) to_apply_.pop_front();
-  }
-  installs_ = false;
-  installed_ = index.status();
-  changed_.NotifyAll();
-}
-
-Result<std::uint64_t> Replica::Exchange() {
-  TOPICDB_ASSIGN_OR_RETURN(const SnapshotManifest manifest, carrier_.Install());
-  TOPICDB_ASSIGN_OR_RETURN(auto opened, ReplicatedShard::Open(environment_, index_, link_));
-  const std::uint64_t index = manifest.applied.index;
-  if (opened->applied().index != index) {
-    return Corruption("the snapshot is not that of entry " + std::to_string(index));
-  }
-  retired_.Add(std::exchange(replicated_, std::move(opened)), directory_, shard());
-  directory_ = FollowLink(ShardDirectory(environment_->directory, index_));
+  if (damage.ok()) TOPICDB_RETURN_IF_ERROR(RemoveTree(link + ".refill"));
   GiveOut();
-  return index;
+  const MutexLock lock(mutex_);
+  applied_ = replicated_->applied().index;
+  files_have_shard_ = IsMade();
+  damage_ = damage;
+  if (!damage_.ok()) state_ = ReplicaState::kHealing;
+  return Status::Ok();
 }
 
-void Replica::GiveOut() {
-  std::shared_ptr<Shard> shard = replicated_->shard();
-  Shard* const given = shard.get();
-  std::shared_ptr<Shard> counted(given, [kept = std::move(shard)](Shard*) {});
-  {
-    const MutexLock lock(mutex_);
-    given_.swap(counted);
-    if (replace_) replace_(given_);
-  }
-  environment_->readers->Clear();  // they hold the shard before
-  environment_->commits->Notify();
+Status Replica::OpenCopy() {
+  TOPICDB_RETURN_IF_ERROR(CheckCopy(directory_));
+  TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory_));
+  const bool has_tables = std::any_of(
+      names.begin(), names.end(), [](const std::string& name) { return name.ends_with(".sst"); });
+  TOPICDB_ASSIGN_OR_RETURN(replicated_, ReplicatedShard::Open(environment_, index_, link_));
+  // Every table has come with the note of an entry. So the manifest has forgotten it.
+  if (!has_tables || replicated_->applied().index != 0) return Status::Ok();
+  replicated_->Close().IgnoreError();
+  replicated_.reset();
+  return Corruption(name_ + ": " + directory_ + " has tables that its manifest does not know");
 }
 
-Result<std::unique_ptr<SnapshotSource>> Replica::MakeSource(const std::string& directory) {
-  TOPICDB_ASSIGN_OR_RETURN(const auto led, Lead(std::chrono::milliseconds(0)));
-  return SnapshotSource::Make(led->view()->db(), environment_->resources, site_.replica(),
-                              directory);
+Status Replica::OpenEmpty(const Status& why) {
+  const std::string link = LinkToCopy();
+  DamageNote note{NameOf(directory_), false, why.message()};
+  TOPICDB_RETURN_IF_ERROR(StoreDamageNote(link, note));
+  TOPICDB_RETURN_IF_ERROR(MoveAside(link, note.copy));
+  note.is_aside = true;
+  TOPICDB_RETURN_IF_ERROR(StoreDamageNote(link, note));
+  TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory_));
+  return OpenCopy();
 }
 
-void Replica::ApplyNext() {
-  KeptEntry entry;
-  {
-    const MutexLock lock(mutex_);
-    entry = std::move(to_apply_.front());
-    to_apply_.pop_front();
-  }
-  const std::uint64_t before = replicated_->applied().index;
-  bool leads = false;
-  if (!entry.bytes.empty() && entry.place.index > before) {
-    const Status applied = replicated_->Apply(entry.place, std::move(entry.bytes));
-    if (!applied.ok()) return Fail(applied);
-    const meta::Applied after = replicated_->applied();
-    // The entry with which the present term of this replica begins.
-    const MutexLock lock(mutex_);
-    leads = after.index == entry.place.index && after.number == 0 &&
-            after.epoch == position_.term && position_.role == RaftRole::kLeader;
-  }
-  {
-    const MutexLock lock(mutex_);
-    applied_ = std::max(applied_, entry.place.index);
-    changed_.NotifyAll();
-  }
-  site_.NoteApplied(options_.group, entry.place.index);
-  if (leads) TakeOver(entry.place);
-}
-
-void Replica::BeginReigns() {
-  Entry begins;
-  begins.kind = EntryKind::kLead;
-  const std::vector<std::string> entries{Encode(begins)};
-  for (;;) {
-    std::uint64_t term = 0;
-    bool has_failed = false;
+Status Replica::JoinGroup() {
+  std::optional<std::uint64_t> applied;
+  if (damage().ok()) applied = this->applied();
+  Status joined = site_.Join(options_.group, options_.voters, applied, this);
+  if (joined.code() == Code::kCorruption && applied.has_value() && options_.heals) {
+    TOPICDB_RETURN_IF_ERROR(
+        StoreDamageNote(LinkToCopy(), {NameOf(directory_), false, joined.message()}));
     {
       const MutexLock lock(mutex_);
-      for (;;) {
-        if (closing_) return;
-        has_failed = !failure_.ok();
-        const bool may_begin = state_ == ReplicaState::kFollowing || has_failed;
-        if (position_.role == RaftRole::kLeader && begun_term_ != position_.term && may_begin) {
-          break;
-        }
-        changed_.Wait(mutex_);
-      }
-      term = begun_term_ = position_.term;
+      damage_ = joined;
+      state_ = ReplicaState::kHealing;
     }
-    if (has_failed) {  // a replica that applies nothing must not lead
-      LetAnotherLead();
-      continue;
+    joined = site_.Join(options_.group, options_.voters, std::nullopt, this);
+  }
+  TOPICDB_RETURN_IF_ERROR(joined.WithContext(name_));
+  if (!damage().ok()) refill_.Begin();
+  return Status::Ok();
+}
+
+Status Replica::damage() const {
+  const MutexLock lock(mutex_);
+  return damage_;
+}
+
+Status Replica::Heal() {
+  TOPICDB_ASSIGN_OR_RETURN(const RaftStatus status, site_.StatusOf(options_.group));
+  if (status.members.size() < 2) {
+    return ClusterFault(name_ + ": no other site has a replica from which it could be filled");
+  }
+  const MutexLock lock(mutex_);
+  if (failure_.code() != Code::kCorruption) TOPICDB_RETURN_IF_ERROR(failure_);
+  if (damage_.ok()) reported_ = Corruption("somebody has asked to fill it anew");
+  changed_.NotifyAll();
+  return Status::Ok();
+}
+
+Status Replica::AwaitHealed(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const MutexLock lock(mutex_);
+  for (;;) {
+    TOPICDB_RETURN_IF_ERROR(failure_);
+    if (damage_.ok()) return Status::Ok();
+    if (closing_ || std::chrono::steady_clock::now() >= deadline) {
+      return Stale(name_ + " was damaged, and has not come from another site within " +
+                   std::to_string(patience.count()) + " ms: wait for it (" + damage_.message() +
+                   ")");
     }
-    const auto place = site_.Propose(options_.group, entries, options_.commit_patience);
-    if (place.ok()) continue;
-    const MutexLock lock(mutex_);
-    if (begun_term_ == term && !closing_) {
-      changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kProposeAgainAfter);
-      begun_term_ = 0;
-    }
+    changed_.WaitUntil(mutex_, deadline);
   }
 }
 
-void Replica::TakeOver(const LogPlace& began) {
-  const auto reign = std::make_shared<Reign>(
-      &site_, options_.group, began, options_.commit_patience, [this] { Wake(); }, options_.format);
+void Replica::ReportDamage(const Status& why) {
+  const MutexLock lock(mutex_);
+  if (!options_.heals || heals_left_ == 0 || !failure_.ok() || !damage_.ok()) return;
+  reported_ = why;
+  changed_.NotifyAll();
+}
+
+void Replica::HealReported() {
+  Status why;
   {
     const MutexLock lock(mutex_);
-    state_ = ReplicaState::kTakingOver;
-    reign_ = reign;
-    for (KeptEntry& entry : to_apply_) reign->Pass(std::move(entry));
+    std::swap(why, reported_);
+    if (!damage_.ok()) return;
+  }
+  BeginToHeal(why);
+}
+
+void Replica::Damage(const Status& why) {
+  {
+    const MutexLock lock(mutex_);
+    if (!damage_.ok()) return;
+  }
+  bool heals = options_.heals && why.code() == Code::kCorruption;
+  if (heals) {
+    const MutexLock lock(mutex_);
+    heals = failure_.ok() && heals_left_ > 0;
+  }
+  heals ? BeginToHeal(why) : Fail(why);
+}
+
+void Replica::BeginToHeal(const Status& why) {
+  const Status noted = StoreDamageNote(LinkToCopy(), {NameOf(directory_), false, why.message()});
+  if (!noted.ok()) return Fail(noted);
+  {
+    const MutexLock lock(mutex_);
+    --heals_left_;
+    damage_ = why;
+    failure_ = Status::Ok();
+    state_ = ReplicaState::kHealing;
+    led_.reset();
+    if (reign_ != nullptr) reign_->End(NotLeader(name_ + " is damaged here: " + why.message()));
     to_apply_.clear();
-    // Lead may write, and the site may be about to install a snapshot, for which it waits.
-    if (MustGiveUp()) return;
+    unflushed_bytes_ = 0;
+    begun_term_ = 0;
+    changed_.NotifyAll();
   }
-  if (const Status led = replicated_->Lead(reign); !led.ok()) {
-    const Code code = led.code();
-    if (code != Code::kNotLeader && code != Code::kUnknownOutcome) return Fail(led);
-    reign->End(led);
-    return;  // Work gives up
-  }
-  const MutexLock lock(mutex_);
-  state_ = ReplicaState::kLeading;
-  changed_.NotifyAll();
+  environment_->commits->Notify();
+  refill_.Begin();
 }
 
-void Replica::GiveUp() {
+void Replica::TakeRefill() {
+  std::optional<SnapshotManifest> manifest;
   {
     const MutexLock lock(mutex_);
-    state_ = ReplicaState::kGivingUp;
-    reign_->End(NotLeader("this replica leads no more"));
+    manifest.swap(refilled_);
+    if (damage_.ok()) return;
   }
-  if (const Status follows = replicated_->Follow(); !follows.ok()) return Fail(follows);
-  const std::uint64_t applied = replicated_->applied().index;
+  const std::string link = LinkToCopy();
+  const Status put = InstallRefill(link + ".refill", link, manifest->applied.index);
+  const Result<std::uint64_t> index = put.ok() ? TakeCopy(*manifest) : put;
+  if (!index.ok()) return Fail(index.status());
+  {
+    const MutexLock lock(mutex_);
+    applied_ = *index;
+    awaits_ = *index + 1;
+    damage_ = Status::Ok();
+    files_have_shard_ = IsMade();
+  }
+  site_.NoteRefilled(options_.group, *index);
   const MutexLock lock(mutex_);
-  to_apply_ = reign_->TakeRest(applied);
-  applied_ = applied;
-  reign_.reset();
-  state_ = ReplicaState::kFollowing;
+  if (failure_.ok()) state_ = ReplicaState::kFollowing;
   begun_term_ = 0;
   changed_.NotifyAll();
-}
-
-void Replica::Fail(const Status& why) {
-  const MutexLock lock(mutex_);
-  if (!failure_.ok()) return;
-  failure_ = why.WithContext(name_ + " takes part no more");
-  state_ = ReplicaState::kFailed;
-  if (reign_ != nullptr) reign_->End(failure_);
-  to_apply_.clear();
-  begun_term_ = 0;
-  changed_.NotifyAll();
-  environment_->commits->Notify();
-}
-
-void Replica::LetAnotherLead() {
-  // If no other one leads in time, the others elect one after their election timeout.
-  HandOver(&site_, options_.group, std::chrono::steady_clock::now() + kHandOverPatience)
-      .IgnoreError();
 }
 
 Status Replica::Close() {
@@ -462,6 +380,8 @@ Status Replica::Close() {
   if (worker_.joinable()) worker_.join();
   if (beginner_.joinable()) beginner_.join();
   carrier_.Stop();
+  refill_.Stop();
+  digester_.Stop();
   retired_.Remove(/*all=*/true);
   std::shared_ptr<Shard> given;
   {

@@ -5,14 +5,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/thread/mutex.h"
+#include "replication/digest/digester.h"
 #include "replication/replicated_shard.h"
 #include "replication/site/leader_link.h"
 #include "replication/site/raft_site.h"
+#include "replication/site/refill.h"
 #include "replication/site/reign.h"
 #include "replication/site/retired_shards.h"
 #include "replication/site/snapshot_carrier.h"
@@ -30,6 +33,8 @@ struct ReplicaOptions {
   // Then the log may be cut, and a replica that starts again applies no more than this.
   std::uint64_t flush_bytes = std::uint64_t{64} << 20;
   std::chrono::milliseconds flush_interval{60'000};
+  // Whether the replica fills itself anew from another one if its RocksDB is damaged.
+  bool heals = false;
   // Returns the format of the cluster that is in force; empty: the newest one.
   std::function<std::uint32_t()> format;
 };
@@ -46,6 +51,12 @@ struct ReplicaOptions {
 //
 // The program that runs a site owns it. Close it, and then the site. Thread-safe.
 //
+// If the RocksDB is damaged, and the options say so, the replica is *healed*: it applies nothing,
+// and leads no more, until a snapshot of another replica has taken the place of the shard. Its log
+// has lost nothing, so it votes and takes entries meanwhile, and gets those again that the snapshot
+// lacks. The damaged directory is kept in the quarantine of the database. Until the snapshot is
+// there, the damaged shard may be read; one that cannot be opened is empty.
+//
 // Lock rule: mutex_ comes after the mutex of the site and before those of the reign, of the view of
 // the shard and of whoever watches. Nobody waits for the site, RocksDB or a commit while holding
 // it.
@@ -53,7 +64,7 @@ class Replica : private RaftClient {
  public:
   // Opens the replica of a shard, and joins its group. Makes the shard if its directory is not
   // there. `site` must outlive it. Returns kLocked, and what PrepareCopies, ReplicatedShard::Open
-  // and RaftSite::Join return.
+  // and RaftSite::Join return; a replica that is healed is opened although it is damaged.
   static Result<std::unique_ptr<Replica>> Open(RaftSite* site,
                                                std::shared_ptr<const ShardEnvironment> environment,
                                                std::uint32_t index, ReplicaOptions options);
@@ -80,9 +91,25 @@ class Replica : private RaftClient {
   RaftPosition position() const TOPICDB_EXCLUDES(mutex_);
   // Returns why it has failed, or Ok.
   Status failure() const TOPICDB_EXCLUDES(mutex_);
+  // Returns why it is being healed, or Ok.
+  Status damage() const TOPICDB_EXCLUDES(mutex_);
+  // Has the replica be healed, also if its options do not say so, and does not wait. Nothing if it
+  // is healed already. Returns kCluster if the group has no other replica, and the reason if the
+  // replica has failed by another cause than damage.
+  Status Heal() TOPICDB_EXCLUDES(mutex_);
+  // Waits until it is not being healed. Returns kStale if that takes longer than `patience`, and
+  // the reason if the replica has failed.
+  Status AwaitHealed(std::chrono::milliseconds patience) TOPICDB_EXCLUDES(mutex_);
   // Takes part no more, for this reason: the site has left the cluster. The shard may still be
   // read.
   void Retire(const Status& why) TOPICDB_EXCLUDES(mutex_) { Fail(why); }
+  // Has all replicas of the shard make a digest of what they have after an entry that this call
+  // adds to the log, and returns its place. Returns kNotLeader if this replica does not lead.
+  Result<LogPlace> BeginDigest() TOPICDB_EXCLUDES(mutex_);
+  // Returns the digest of this replica at a place that BeginDigest has returned. Returns kStale
+  // while it is being made, or the entry has not come, kCorruption or kStorage if the replica
+  // cannot be read, and kNotFound if it was not made, as it is if the replica was opened since.
+  Result<ReplicaDigest> DigestAt(const LogPlace& place) const TOPICDB_EXCLUDES(mutex_);
   // Returns "shard 2 of fleet.db", for messages.
   const std::string& name() const { return name_; }
 
@@ -94,6 +121,9 @@ class Replica : private RaftClient {
  private:
   Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index,
           ReplicaOptions options);
+
+  // After this many times in the life of the process healing does not help.
+  static constexpr int kHealsMax = 3;
 
   // RaftClient, in the thread of the site.
   void TakeCommitted(const std::vector<CommittedEntry>& entries) override TOPICDB_EXCLUDES(mutex_);
@@ -120,7 +150,7 @@ class Replica : private RaftClient {
       TOPICDB_EXCLUDES(mutex_);
 
   // What the worker does next.
-  enum class Step { kEnd, kGiveUp, kInstall, kFlush, kApply, kRemove };
+  enum class Step { kEnd, kHeal, kGiveUp, kInstall, kRefill, kFlush, kApply, kRemove };
 
   // What the thread does that applies entries, and changes between following and leading.
   void Work() TOPICDB_EXCLUDES(mutex_);
@@ -131,6 +161,30 @@ class Replica : private RaftClient {
   // Puts the snapshot in the place of the shard and opens it. Returns the index of the last entry
   // in it.
   Result<std::uint64_t> Exchange() TOPICDB_EXCLUDES(mutex_);
+  // Opens the copy that has taken the place of the shard, and retires the one before.
+  Result<std::uint64_t> TakeCopy(const SnapshotManifest& manifest) TOPICDB_EXCLUDES(mutex_);
+
+  // Opens the shard, and has the replica be healed if it is damaged. Of Open.
+  Status OpenShard() TOPICDB_EXCLUDES(mutex_);
+  Status OpenCopy();
+  // Moves a copy that cannot be opened to the quarantine, and opens an empty one in its place.
+  Status OpenEmpty(const Status& why);
+  // Joins the group. Has the replica be healed if its data does not fit its log.
+  Status JoinGroup() TOPICDB_EXCLUDES(mutex_);
+  // Has the replica be healed if it may be and this is damage, else fail. By the worker.
+  void Damage(const Status& why) TOPICDB_EXCLUDES(mutex_);
+  // The same for other threads, and only if it is to be healed.
+  void ReportDamage(const Status& why) TOPICDB_EXCLUDES(mutex_);
+  void BeginToHeal(const Status& why) TOPICDB_EXCLUDES(mutex_);
+  void HealReported() TOPICDB_EXCLUDES(mutex_);
+  // Puts what was fetched from another replica in the place of the damaged shard.
+  void TakeRefill() TOPICDB_EXCLUDES(mutex_);
+  // Returns the directory of the shard, which is a link to that of its copy.
+  std::string LinkToCopy() const;
+  // Makes the digest of what the shard has now.
+  void TakeDigest(const LogPlace& place) TOPICDB_EXCLUDES(mutex_) {
+    digester_.Take(place, shard());
+  }
   // Gives out the shard of replicated_ from now on.
   void GiveOut() TOPICDB_EXCLUDES(mutex_);
   // Returns whether some leader has made the shard, as it is in memory.
@@ -149,8 +203,8 @@ class Replica : private RaftClient {
   void TakeOver(const LogPlace& began) TOPICDB_EXCLUDES(mutex_);
   void GiveUp() TOPICDB_EXCLUDES(mutex_);
   void Fail(const Status& why) TOPICDB_EXCLUDES(mutex_);
-  // Hands leadership over to another voter, if one takes it.
-  void LetAnotherLead() TOPICDB_EXCLUDES(mutex_);
+  // Hands leadership over to another voter. Returns whether one takes it.
+  bool LetAnotherLead() TOPICDB_EXCLUDES(mutex_);
 
   RaftSite& site_;
   const std::shared_ptr<const ShardEnvironment> environment_;
@@ -169,11 +223,19 @@ class Replica : private RaftClient {
   ReplicaState state_ TOPICDB_GUARDED_BY(mutex_) = ReplicaState::kFollowing;
   RaftPosition position_ TOPICDB_GUARDED_BY(mutex_);
   Status failure_ TOPICDB_GUARDED_BY(mutex_);
+  Status damage_ TOPICDB_GUARDED_BY(mutex_);    // why it is being healed
+  Status reported_ TOPICDB_GUARDED_BY(mutex_);  // why it is to be healed
+  int heals_left_ TOPICDB_GUARDED_BY(mutex_) = kHealsMax;
+  std::optional<SnapshotManifest> refilled_ TOPICDB_GUARDED_BY(mutex_);  // fetched to heal it
+  // The entry behind what it was filled with, until that comes. Others that come before were given
+  // to the shard that was damaged.
+  std::uint64_t awaits_ TOPICDB_GUARDED_BY(mutex_) = 0;
   bool closing_ TOPICDB_GUARDED_BY(mutex_) = false;
   std::uint64_t applied_ TOPICDB_GUARDED_BY(mutex_) = 0;     // the last entry before the reign
   std::uint64_t begun_term_ TOPICDB_GUARDED_BY(mutex_) = 0;  // in which a reign was proposed
   KeptEntries to_apply_ TOPICDB_GUARDED_BY(mutex_);          // while there is no reign
   std::shared_ptr<Reign> reign_ TOPICDB_GUARDED_BY(mutex_);
+  std::shared_ptr<ReplicatedShardLog> led_ TOPICDB_GUARDED_BY(mutex_);  // while it leads
   // The shard of replicated_, as it is given out: with a count of its own, which tells when nobody
   // has it any more.
   std::shared_ptr<Shard> given_ TOPICDB_GUARDED_BY(mutex_);
@@ -187,7 +249,9 @@ class Replica : private RaftClient {
   bool installs_ TOPICDB_GUARDED_BY(mutex_) = false;
   Status installed_ TOPICDB_GUARDED_BY(mutex_);
 
+  Digester digester_;
   SnapshotCarrier carrier_;
+  Refill refill_;
   const std::shared_ptr<LeaderLink> link_;
   std::thread worker_;
   std::thread beginner_;

@@ -56,7 +56,20 @@ Result<SnapshotManifest> SnapshotCarrier::Install() {
   return installed;
 }
 
-Result<std::string> SnapshotCarrier::Answer(std::string_view request) const {
+Result<std::string> SnapshotCarrier::Offer(std::string_view request) {
+  TOPICDB_ASSIGN_OR_RETURN(const SnapshotWish wish, DecodeSnapshotWish(request));
+  const MutexLock lock(mutex_);
+  if (!sources_.empty() && sources_.back()->manifest().applied.index >= wish.least) {
+    read_at_ = Clock::now();
+    return Encode(sources_.back()->manifest());
+  }
+  must_make_ = true;
+  changed_.NotifyAll();
+  return NotFound("a snapshot is being made");
+}
+
+Result<std::string> SnapshotCarrier::Answer(std::string_view request) {
+  if (IsSnapshotWish(request)) return Offer(request);
   TOPICDB_ASSIGN_OR_RETURN(const ChunkRequest asked, DecodeChunkRequest(request));
   std::shared_ptr<const SnapshotSource> source;
   {

@@ -45,14 +45,17 @@ class SnapshotCarrier {
   // Puts the snapshot that is here in the place of the shard, and returns its manifest. Whoever has
   // the shard open keeps the older copy. Returns kNotFound if none is here.
   Result<SnapshotManifest> Install() TOPICDB_EXCLUDES(mutex_);
-  // Answers a request of another replica.
-  Result<std::string> Answer(std::string_view request) const TOPICDB_EXCLUDES(mutex_);
+  // Answers a request of another replica. One that wishes for a snapshot gets kNotFound until there
+  // is one, and asks again.
+  Result<std::string> Answer(std::string_view request) TOPICDB_EXCLUDES(mutex_);
   // Ends its thread, and removes what others might still fetch. May be repeated.
   void Stop() TOPICDB_EXCLUDES(mutex_);
 
  private:
   void Work() TOPICDB_EXCLUDES(mutex_);
   void MakeOne() TOPICDB_EXCLUDES(mutex_);
+  // Returns the manifest of a snapshot for a replica that wishes for one, or begins to make it.
+  Result<std::string> Offer(std::string_view request) TOPICDB_EXCLUDES(mutex_);
   void FetchOne(const SnapshotManifest& manifest) TOPICDB_EXCLUDES(mutex_);
   // Returns whether the snapshot that is being fetched is not wanted any more.
   bool IsFetchVain(const SnapshotManifest& manifest) const TOPICDB_EXCLUDES(mutex_);

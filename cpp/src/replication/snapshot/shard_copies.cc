@@ -1,5 +1,6 @@
 #include "replication/snapshot/shard_copies.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +38,13 @@ Status MakeLink(const std::string& shard_directory, const std::vector<std::strin
   return SetLink(shard_directory, NameOf(first));
 }
 
+Status InstallAs(const std::string& directory, const std::string& shard_directory,
+                 const std::string& copy) {
+  TOPICDB_RETURN_IF_ERROR(Rename(directory, copy));
+  TOPICDB_RETURN_IF_ERROR(SyncDirectory(DirectoryOf(copy)));
+  return SetLink(shard_directory, NameOf(copy));
+}
+
 }  // namespace
 
 Status PrepareCopies(const std::string& shard_directory) {
@@ -66,9 +74,23 @@ Status InstallSnapshot(const std::string& directory, const std::string& shard_di
                       " already");
   }
   TOPICDB_RETURN_IF_ERROR(RemoveTree(copy));
-  TOPICDB_RETURN_IF_ERROR(Rename(directory, copy));
-  TOPICDB_RETURN_IF_ERROR(SyncDirectory(DirectoryOf(copy)));
-  return SetLink(shard_directory, NameOf(copy));
+  return InstallAs(directory, shard_directory, copy);
+}
+
+Status InstallRefill(const std::string& directory, const std::string& shard_directory,
+                     std::uint64_t index) {
+  for (int number = 1;; ++number) {
+    const std::string copy = CopyOf(shard_directory, index) + "." + std::to_string(number);
+    if (!Exists(copy)) return InstallAs(directory, shard_directory, copy);
+  }
+}
+
+Status CheckCopy(const std::string& path) {
+  TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(path));
+  const bool has_tables = std::any_of(
+      names.begin(), names.end(), [](const std::string& name) { return name.ends_with(".sst"); });
+  if (!has_tables || Exists(path + "/CURRENT")) return Status::Ok();
+  return Corruption(path + " has tables, and no file CURRENT, which says what they are");
 }
 
 }  // namespace topicdb::replication

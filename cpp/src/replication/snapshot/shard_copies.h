@@ -24,4 +24,13 @@ Status PrepareCopies(const std::string& shard_directory);
 Status InstallSnapshot(const std::string& directory, const std::string& shard_directory,
                        std::uint64_t index);
 
+// The same for a copy that takes the place of a damaged one, which may have begun with the same
+// entry.
+Status InstallRefill(const std::string& directory, const std::string& shard_directory,
+                     std::uint64_t index);
+
+// Returns kCorruption if the copy at `path` has lost what says which tables it has: RocksDB would
+// take it for a new one.
+Status CheckCopy(const std::string& path);
+
 }  // namespace topicdb::replication

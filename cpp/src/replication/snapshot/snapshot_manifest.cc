@@ -11,7 +11,9 @@ namespace topicdb::replication {
 namespace {
 
 constexpr std::uint8_t kManifestVersion = 1;
-constexpr std::uint8_t kChunkRequest = 1;  // other requests between sites have other first bytes
+// Other requests between replicas have other first bytes.
+constexpr std::uint8_t kChunkRequest = 1;
+constexpr std::uint8_t kSnapshotWish = 3;
 
 // A name from another machine must not lead anywhere else.
 bool IsFileName(std::string_view name) {
@@ -91,6 +93,28 @@ Result<ChunkRequest> DecodeChunkRequest(std::string_view bytes) {
     return Corruption(what + " is damaged");
   }
   return request;
+}
+
+std::string Encode(const SnapshotWish& wish) {
+  std::string bytes;
+  bytes.push_back(static_cast<char>(kSnapshotWish));
+  AppendLittle<std::uint64_t>(&bytes, wish.least);
+  AppendHash(&bytes);
+  return bytes;
+}
+
+bool IsSnapshotWish(std::string_view bytes) {
+  return !bytes.empty() && bytes.front() == static_cast<char>(kSnapshotWish);
+}
+
+Result<SnapshotWish> DecodeSnapshotWish(std::string_view bytes) {
+  const std::string what = "a request for a snapshot";
+  if (!IsSnapshotWish(bytes)) return Corruption(what + " is damaged");
+  TOPICDB_ASSIGN_OR_RETURN(Decoder decoder, OpenHashed(bytes, what, kSnapshotWish));
+  SnapshotWish wish;
+  wish.least = decoder.Little<std::uint64_t>();
+  if (!decoder.Finished()) return Corruption(what + " is damaged");
+  return wish;
 }
 
 }  // namespace topicdb::replication

@@ -55,4 +55,16 @@ std::string Encode(const ChunkRequest& request);
 // Returns kCorruption for bytes that Encode has not made, and kSchema for a later version.
 Result<ChunkRequest> DecodeChunkRequest(std::string_view bytes);
 
+// A question for a snapshot that has at least the entry at this index. The answer is its manifest.
+struct SnapshotWish {
+  std::uint64_t least = 0;
+  bool operator==(const SnapshotWish&) const = default;
+};
+
+std::string Encode(const SnapshotWish& wish);
+// Returns whether bytes are those of a wish, and not those of another request.
+bool IsSnapshotWish(std::string_view bytes);
+// Returns kCorruption for bytes that Encode has not made.
+Result<SnapshotWish> DecodeSnapshotWish(std::string_view bytes);
+
 }  // namespace topicdb::replication

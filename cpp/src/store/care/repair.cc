@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <ctime>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,6 +12,7 @@
 #include "base/file/files.h"
 #include "rocks/files/process_threads.h"
 #include "rocks/log/log_check.h"
+#include "store/care/quarantine.h"
 #include "store/care/shard_rebuild.h"
 #include "store/job/job_files.h"
 #include "store/view/shard_environment.h"
@@ -21,20 +20,6 @@
 namespace topicdb {
 
 namespace {
-
-// Returns a name such as "20261122T104138.123456Z". Names sort by time, and no two repairs have the
-// same.
-std::string TimeName() {
-  const WallTime now = ReadWallClock();
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  std::string text(sizeof("20261122T104138"), '\0');
-  text.resize(std::strftime(text.data(), text.size(), "%Y%m%dT%H%M%S", &parts));
-  std::string micros = std::to_string((now.time_since_epoch() % std::chrono::seconds(1)).count());
-  micros.insert(0, 6 - micros.size(), '0');
-  return text + "." + micros + "Z";
-}
 
 std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -52,6 +37,15 @@ class Repairer {
 
   Result<Repair> Run() {
     TOPICDB_RETURN_IF_ERROR(rocks::CheckProcessMayWrite());
+    if (Exists(path_ + "/site/identity")) {
+      return ClusterFault(
+          path_ +
+          " is that of a site: a repair would lose messages that other sites have. While the site "
+          "is up, `topicdb cluster heal URL SITE SHARD` fills a shard anew from another site. If "
+          "it cannot be started, run `topicdb cluster forget URL SITE`, and have it join in an "
+          "empty directory. If no other site is left, repair a copy, which `topicdb snapshot` "
+          "makes");
+    }
     const auto found = FindDatabase(path_);
     if (!found.ok() && found.status().code() == Code::kCorruption) {
       return Corruption(found.status().message() +
@@ -242,12 +236,7 @@ class Repairer {
 
   Status MakeQuarantine() {
     if (!report_.quarantine.empty()) return Status::Ok();
-    TOPICDB_RETURN_IF_ERROR(MakeDirectory(path_ + "/quarantine"));
-    const std::string directory = path_ + "/quarantine/" + TimeName();
-    TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory));
-    TOPICDB_RETURN_IF_ERROR(SyncDirectory(path_ + "/quarantine"));
-    TOPICDB_RETURN_IF_ERROR(SyncDirectory(path_));
-    report_.quarantine = directory;
+    TOPICDB_ASSIGN_OR_RETURN(report_.quarantine, topicdb::MakeQuarantine(path_));
     return Status::Ok();
   }
 

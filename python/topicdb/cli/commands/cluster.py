@@ -18,9 +18,10 @@ from topicdb.cli.errors import Group, UserError
 from topicdb.cli.options import JsonOption
 from topicdb.cli.output import print_json, printable
 from topicdb.cli.places import Place, at_place
+from topicdb.cli.progress import Waiting
 from topicdb.cli.report import console, table
 from topicdb.cli.stopping import stopped_by_signals
-from topicdb.replicas import Cluster, ClusterStatus, SiteStatus
+from topicdb.replicas import Cluster, ClusterStatus, ClusterVerification, SiteStatus
 
 cluster_app = typer.Typer(
     cls=Group, no_args_is_help=True, help="Show and change the sites of a replicated database."
@@ -160,6 +161,57 @@ def upgrade(place: Place, yes: YesOption = False, as_json: JsonOption = False) -
         print(f"format {now} is in force now; it was format {before.format}")
 
 
+@cluster_app.command("verify")
+@at_place
+def verify(place: Place, as_json: JsonOption = False) -> None:
+    """Have all sites read their replicas, and compare what they have.
+
+    The exit code is 1 if a replica differs, is damaged, or was not compared, as at a site that is
+    down.
+
+    \b
+    Example:
+      topicdb cluster verify grpc+tls://plant:8815
+    """
+    with _cluster_at(place) as cluster, Waiting(f"comparing the sites of {place.where}"):
+        found = cluster.verify()
+    if as_json:
+        print_json({"ok": found.ok, "replicas": [asdict(one) for one in found.replicas]})
+    else:
+        console().print(_verified(found))
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+@cluster_app.command("heal")
+@at_place
+def heal(
+    place: Place,
+    site: _SiteArgument,
+    shard: Annotated[int, typer.Argument(metavar="SHARD", help="The number of the shard.")],
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a site fill its replica of a shard anew from another site.
+
+    This is for a replica that topicdb cluster verify has found to differ. What the site had goes
+    to its directory quarantine.
+
+    \b
+    Example:
+      topicdb cluster heal grpc+tls://plant:8815 c 2
+    """
+    with _cluster_at(place) as cluster:
+        confirm(f"site {site} gives up what it has of shard {shard}", yes=yes)
+        cluster.heal(site, shard)
+    if as_json:
+        print_json({"site": site, "shard": shard})
+    else:
+        print(
+            f"site {site} fills shard {shard} anew: topicdb cluster status shows whether it is done"
+        )
+
+
 @contextmanager
 def _cluster_at(place: Place) -> Iterator[Cluster]:
     if not place.is_url:
@@ -229,6 +281,14 @@ def _ask_all(place: Place, cluster: Cluster) -> _Found:
 def _shown(found: _Found) -> Stack:
     head = f"cluster {found.cluster.id}, format {found.cluster.format}"
     return Stack(head, "", _site_table(found), "", _shard_table(found))
+
+
+def _verified(found: ClusterVerification) -> Table:
+    rows = table("shard>", "site", "outcome", "where or why")
+    for one in found.replicas:
+        text = "; ".join([*one.parts, *([] if one.why is None else [one.why])])
+        rows.add_row(str(one.shard), printable(one.site), one.outcome, printable(text))
+    return rows
 
 
 def _site_table(found: _Found) -> Table:

@@ -21,6 +21,7 @@ from topicdb.cli.commands.site import (
     ConvertOption,
     ElectionOption,
     JoinOption,
+    NoHealOption,
     PeersCaOption,
     PeersListenOption,
     SiteArguments,
@@ -157,6 +158,7 @@ def serve(
     peers_listen: PeersListenOption = None,
     peers_ca: PeersCaOption = None,
     advertise: AdvertiseOption = None,
+    no_heal: NoHealOption = False,
     election_timeout: ElectionOption = "500ms",
     as_json: JsonOption = False,
 ) -> None:
@@ -190,6 +192,7 @@ def serve(
         tls_cert,
         tls_key,
         clients,
+        not no_heal,
         election_timeout,
     )
     _check_site(place, durability, on_damage)
@@ -235,10 +238,10 @@ def _check_site(place: SiteArguments, durability: DurabilityChoice, on_damage: O
     """Raises UserError for options that do not go together."""
     if not place.name:
         given = (place.sites, place.convert, place.join, place.address, place.listen)
-        if any(given) or place.authority:
+        if any(given) or place.authority or not place.heal:
             raise UserError(
-                "--sites, --convert, --join, --address, --peers-listen and --peers-ca go with "
-                "--site"
+                "--sites, --convert, --join, --address, --peers-listen, --peers-ca and --no-heal "
+                "go with --site"
             )
         return
     if bool(place.sites) == bool(place.join):
@@ -253,7 +256,7 @@ def _check_site(place: SiteArguments, durability: DurabilityChoice, on_damage: O
     if durability is not DurabilityChoice.OS or on_damage is not OnDamage.RAISE:
         raise UserError(
             "--durability and --on-damage are for a database of one process: at a site a majority "
-            "of the sites has on disk what was acknowledged, and a damaged replica is refused"
+            "of the sites has on disk what was acknowledged, and a damaged shard comes from another"
         )
 
 

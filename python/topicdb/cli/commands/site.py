@@ -82,6 +82,14 @@ AdvertiseOption = Annotated[
         "of --listen.",
     ),
 ]
+NoHealOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-heal",
+        help="Have a shard fail whose data is damaged, instead of filling it anew from another "
+        "site.",
+    ),
+]
 ElectionOption = Annotated[
     str,
     typer.Option(
@@ -108,6 +116,7 @@ class SiteArguments:
     certificate: Path | None
     key: Path | None
     clients: str
+    heal: bool
     election_timeout: str
 
     def open(
@@ -136,6 +145,7 @@ class SiteArguments:
                 tls_authority=self.authority,
                 tls_certificate=self.certificate if has_tls else None,
                 tls_key=self.key if has_tls else None,
+                heal=self.heal,
                 election_timeout=self.election_timeout,
             )
         )

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.records import record_of
-from topicdb.replicas import ClusterStatus, ReplicaStatus, SitesChange, SiteStatus
+from topicdb.replicas import (
+    ClusterStatus,
+    ClusterVerification,
+    ReplicaStatus,
+    ReplicaVerification,
+    SitesChange,
+    SiteStatus,
+)
 
 
 class ServedCluster:
@@ -28,5 +35,14 @@ class ServedCluster:
 
     def change(self, change: SitesChange, name: str, timeout_us: int) -> int:
         """Makes a change, as ``ClusterAccess.change`` says."""
-        result: int = self._connection.call("cluster.change", change, name, timeout_us)
-        return result
+        number: int = self._connection.call("cluster.change", change, name, timeout_us)
+        return number
+
+    def verify(self, timeout_us: int) -> ClusterVerification:
+        """Has all sites compare their replicas."""
+        replicas = self._connection.call("cluster.verify", timeout_us)
+        return ClusterVerification([record_of(ReplicaVerification, one) for one in replicas])
+
+    def heal(self, name: str, shard: int) -> None:
+        """Has a site fill its replica of a shard anew."""
+        self._connection.call("cluster.heal", name, shard)

@@ -34,7 +34,7 @@ _PROBE_INTERVAL_S = 3600
 _CHANGES = ("admin", "delete")
 _REPEATED = frozenset(
     {name for name, right in served_methods().items() if right.kind not in _CHANGES}
-    | {"cluster", "extent", "hello", "next", "next_of_scan", "stage.files"}
+    | {"cluster", "cluster.verify", "extent", "hello", "next", "next_of_scan", "stage.files"}
 )
 """The calls that change nothing, so that another server may answer them."""
 _TRANSPORT = (flight.FlightError, pa.ArrowException, OSError)

@@ -18,7 +18,12 @@ class ClusterCalls:
 
     def calls(self) -> dict[str, Callable[..., Any]]:
         """Returns the calls, by name."""
-        return {"cluster": self._status, "cluster.change": self._change}
+        return {
+            "cluster": self._status,
+            "cluster.change": self._change,
+            "cluster.heal": self._heal,
+            "cluster.verify": self._verify,
+        }
 
     def _status(self, caller: Caller) -> tuple[Any, ...]:
         """Returns the fields of ``topicdb.cluster.ClusterStatus``."""
@@ -38,6 +43,15 @@ class ClusterCalls:
         """Makes a change of ``topicdb.replicas.SitesChange``."""
         caller.access.check_admin()
         return self._cluster()._access.change(change, site, timeout_us)
+
+    def _verify(self, caller: Caller, timeout_us: int) -> list[Any]:
+        """Returns the replicas of ``topicdb.cluster.ClusterVerification``."""
+        caller.access.check_admin()
+        return list(self._cluster()._access.verify(timeout_us).replicas)
+
+    def _heal(self, caller: Caller, site: str, shard: int) -> None:
+        caller.access.check_admin()
+        self._cluster()._access.heal(site, shard)
 
     def _cluster(self) -> Cluster:
         cluster = self._database.cluster

@@ -33,7 +33,18 @@ std::vector<SiteCall> Calls() {
   join_with_format.format = 258;
   SiteCall format;
   format.kind = SiteCallKind::kFormat;
-  return {join, standing, step_down, hand_over, join_with_format, format};
+  SiteCall begin_digest;
+  begin_digest.kind = SiteCallKind::kBeginDigest;
+  begin_digest.shard = 7;
+  SiteCall take_digest;
+  take_digest.kind = SiteCallKind::kTakeDigest;
+  take_digest.shard = 7;
+  take_digest.place = {258, 3};
+  SiteCall heal;
+  heal.kind = SiteCallKind::kHeal;
+  heal.shard = 9;
+  return {join,   standing,     step_down,   hand_over, join_with_format,
+          format, begin_digest, take_digest, heal};
 }
 
 SiteAnswer Answer() {
@@ -55,6 +66,9 @@ TEST(SiteCall, HasTheseBytes) {
       "02010164010203000000000000000000000000000d31302e302e302e343a383832"
       "3502010000",
       "0205",
+      "020607000000",
+      "02070700000002010000000000000300000000000000",
+      "020809000000",
   };
   const std::vector<SiteCall> calls = Calls();
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -69,12 +83,15 @@ TEST(SiteCall, HasTheseBytes) {
   format.format = 258;
   const std::string bytes(WithoutHash(Encode(format)).value());
   EXPECT_EQ(ToHex(bytes.substr(0, 11)), "0200000000000000000000");
-  EXPECT_EQ(ToHex(bytes.substr(bytes.size() - 4)), "02010000");
+  EXPECT_EQ(ToHex(bytes.substr(bytes.size() - 5)), "0201000000");
+  format.digest = "d";
+  const std::string with_digest(WithoutHash(Encode(format)).value());
+  EXPECT_EQ(ToHex(with_digest.substr(with_digest.size() - 6)), "020100000164");
 }
 
 // Sites of earlier versions answer no other calls.
-TEST(SiteCall, OnlyWhatTellsOfFormatsCameWithASecondFormat) {
-  const std::vector<std::uint32_t> formats{1, 1, 1, 1, 2, 2};
+TEST(SiteCall, CallsAfterTheFirstFourCameWithASecondFormat) {
+  const std::vector<std::uint32_t> formats{1, 1, 1, 1, 2, 2, 2, 2, 2};
   const std::vector<SiteCall> calls = Calls();
   for (std::size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(FormatOf(calls[i]), formats[i]) << i;
 }
@@ -90,6 +107,10 @@ TEST(SiteCall, IsDecodedAsItWasEncoded) {
   SiteAnswer format = Answer();
   format.format = 7;
   EXPECT_EQ(DecodeSiteAnswer(Encode(format)).value().format, 7U);
+  SiteAnswer digest = Answer();
+  digest.digest = "bytes";
+  EXPECT_EQ(DecodeSiteAnswer(Encode(digest)).value().digest, "bytes");
+  EXPECT_EQ(DecodeSiteAnswer(Encode(Answer()))->digest, "");
 }
 
 TEST(SiteCall, EveryDamageIsRefused) {

@@ -47,6 +47,7 @@ class SiteTest : public testing::Test {
     options.commit_patience = patience_;
     options.newest_format = newest_format_;
     if (flush_bytes_ > 0) options.flush_bytes = flush_bytes_;
+    options.heals = heals_;
     if (announces_) options.clients = "grpc://" + name;
     return options;
   }
@@ -110,7 +111,6 @@ class SiteTest : public testing::Test {
         EXPECT_TRUE(opened.ok()) << here.site->identity().name << ": " << opened.status().message();
         if (!opened.ok()) return;
         here.database = std::move(*opened);
-        if (!here.site->identity().has_joined) return;
         EXPECT_TRUE(here.site->AwaitShards(kLong).ok());
       });
     }
@@ -146,6 +146,7 @@ class SiteTest : public testing::Test {
   bool announces_ = false;                              // whether clients find the sites
   std::uint32_t newest_format_ = kClusterFormatNewest;  // of sites that are started
   std::uint64_t flush_bytes_ = 0;                       // of SiteOptions, unless 0
+  bool heals_ = true;                                   // of SiteOptions
   std::map<std::string, Here> here_;
 };
 

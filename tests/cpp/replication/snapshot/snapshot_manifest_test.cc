@@ -89,5 +89,17 @@ TEST(SnapshotManifest, ARequestForTooMuchIsRefused) {
   EXPECT_EQ(DecodeChunkRequest(Encode(request)).status().code(), Code::kCorruption);
 }
 
+// Replicas of different versions ask each other this.
+TEST(SnapshotWish, HasTheseBytes) {
+  const std::string bytes = Encode(SnapshotWish{258});
+  EXPECT_EQ(ToHex(WithoutHash(bytes)), "030201000000000000");
+  EXPECT_TRUE(IsSnapshotWish(bytes));
+  EXPECT_FALSE(IsSnapshotWish(Encode(Request())));
+  EXPECT_EQ(DecodeSnapshotWish(bytes).value(), SnapshotWish{258});
+  ForEachDamage(bytes, [](const std::string& damaged) {
+    EXPECT_EQ(DecodeSnapshotWish(damaged).status().code(), Code::kCorruption) << ToHex(damaged);
+  });
+}
+
 }  // namespace
 }  // namespace topicdb::replication
