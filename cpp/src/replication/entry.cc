@@ -36,8 +36,7 @@ bool ReadFamily(Decoder* decoder, SlabFamily* family) {
 }
 
 bool IsKnown(std::uint8_t kind) {
-  return kind <= static_cast<std::uint8_t>(EntryKind::kPart) ||
-         kind == static_cast<std::uint8_t>(EntryKind::kDigest);
+  return kind <= static_cast<std::uint8_t>(EntryKind::kDigest);
 }
 
 bool HasBatch(EntryKind kind) { return kind == EntryKind::kBatch || kind == EntryKind::kPages; }
