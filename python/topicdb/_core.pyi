@@ -15,6 +15,7 @@ import pandas as pd
 import polars as pl
 
 from topicdb._core_queue import Queue as Queue
+from topicdb._core_queue import QueueBudget as QueueBudget
 from topicdb._core_queue import QueueCursor as QueueCursor
 from topicdb._core_queue import QueueInspector as QueueInspector
 from topicdb._core_queue import repair_queue as repair_queue
@@ -980,35 +981,3 @@ class Database:
     def refresh(self) -> None: ...
     def flush(self) -> None: ...
     def close(self) -> None: ...
-
-@final
-class QueueBudget:
-    """A limit of bytes that several queues share. Thread-safe.
-
-    Arguments:
-        total_bytes: the limit.
-
-    Example:
-        >>> budget = topicdb.QueueBudget(1 << 20)
-        >>> with topicdb.Queue.open("a.q", budget=budget) as queue:
-        ...     receipt = queue.append([b"first"])
-        ...     budget.bytes > len(b"first"), budget.share(2)
-        (True, 524288)
-    """
-
-    def __init__(self, total_bytes: int) -> None: ...
-    @property
-    def total_bytes(self) -> int:
-        """The limit."""
-    @property
-    def bytes(self) -> int:
-        """The bytes that the queues hold and that are not acknowledged, with headers."""
-    def share(self, queues: int) -> int:
-        """Returns an equal part of the limit, for ``max_total_bytes``.
-
-        Arguments:
-            queues: how many queues share the limit.
-
-        Returns:
-            The bytes of one queue.
-        """

@@ -3,9 +3,40 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
-from topicdb._core import QueueBudget
 from topicdb.queue.files import QueueInfo
 from topicdb.queue.records import Damage, QueueReceipt
+
+@final
+class QueueBudget:
+    """A limit of bytes that several queues share. Thread-safe.
+
+    Arguments:
+        total_bytes: the limit.
+
+    Example:
+        >>> budget = topicdb.QueueBudget(1 << 20)
+        >>> with topicdb.Queue.open("a.q", budget=budget) as queue:
+        ...     receipt = queue.append([b"first"])
+        ...     budget.bytes > len(b"first"), budget.share(2)
+        (True, 524288)
+    """
+
+    def __init__(self, total_bytes: int) -> None: ...
+    @property
+    def total_bytes(self) -> int:
+        """The limit."""
+    @property
+    def bytes(self) -> int:
+        """The bytes that the queues hold and that are not acknowledged, with headers."""
+    def share(self, queues: int) -> int:
+        """Returns an equal part of the limit, for ``max_total_bytes``.
+
+        Arguments:
+            queues: how many queues share the limit.
+
+        Returns:
+            The bytes of one queue.
+        """
 
 @final
 class QueueCursor:
