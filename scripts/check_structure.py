@@ -44,7 +44,7 @@ MAY_INCLUDE = {
 }
 # The C interface of raft/, and the only folder that uses it.
 CONSENSUS = "topicdb_raft.h"
-CONSENSUS_USER = "replication/site"
+CONSENSUS_USER = "replication/raft"
 # The rooms of a part, which are folders, the lowest first: each may include those before it. "." is
 # the part's own folder.
 ROOMS = {
@@ -54,9 +54,12 @@ ROOMS = {
         "digest",
         "snapshot",
         "forward",
-        "site",
+        "raft",  # needs the consensus
+        "state",
+        "replica",
+        "jobs",
         "cluster",
-    ],  # the site needs the consensus
+    ],
     "rocks": ["log", "files", "."],
     "layout/columnar": ["format", "block", "select", "merge", "read", "seal", "care", "."],
     "store": [
@@ -96,7 +99,7 @@ FACADE_USERS = {"queue", "replication/cluster", "store", "subscribe"}
 FILE_LINES_MAX = 500
 # Files that are too large, with their size of today: they may not grow.
 FILE_EXCEPTIONS = {
-    "python/topicdb/_core.pyi": 1014,
+    "python/topicdb/_core.pyi": 1001,
 }
 FUNCTION_LINES_MAX = 60  # in the body of a Python function
 # What a ShardLog writes with.

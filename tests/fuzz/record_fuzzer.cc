@@ -14,7 +14,7 @@
 #include "base/bytes/hash.h"
 #include "layout/skipstream/skipstream_keys.h"
 #include "record_input.h"
-#include "replication/cluster/cluster_state.h"
+#include "replication/state/cluster_state.h"
 #include "replication/cluster/site_call.h"
 #include "replication/cluster/site_identity.h"
 #include "replication/entry.h"

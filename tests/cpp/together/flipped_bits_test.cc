@@ -12,7 +12,7 @@
 
 #include "base/file/files.h"
 #include "replication/cluster/sites.h"
-#include "replication/site/site_shards.h"
+#include "replication/replica/site_shards.h"
 
 namespace topicdb::replication {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "replication/cluster/cluster_state.h"
 #include "replication/cluster/site_service.h"
 #include "replication/digest/digest_comparison.h"
+#include "replication/state/cluster_state.h"
 #include "store/catalog/retention_file.h"
 #include "topicdb/interrupt.h"
 #include "topicdb/status.h"

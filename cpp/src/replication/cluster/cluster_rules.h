@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "base/thread/mutex.h"
-#include "replication/cluster/cluster_group.h"
-#include "replication/site/site_shards.h"
+#include "replication/replica/site_shards.h"
+#include "replication/state/cluster_group.h"
 #include "store/view/shard_environment.h"
 
 namespace topicdb::replication {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/thread/mutex.h"
-#include "replication/cluster/cluster_group.h"
-#include "replication/site/member_step.h"
-#include "replication/site/raft_site.h"
-#include "replication/site/site_shards.h"
+#include "replication/raft/member_step.h"
+#include "replication/raft/raft_site.h"
+#include "replication/replica/site_shards.h"
+#include "replication/state/cluster_group.h"
 
 namespace topicdb::replication {
 

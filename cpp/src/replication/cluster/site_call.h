@@ -7,18 +7,18 @@
 #include <string>
 #include <string_view>
 
-#include "replication/cluster/cluster_state.h"
 #include "replication/replicated_log.h"
+#include "replication/state/cluster_state.h"
 #include "topicdb/status.h"
 
 namespace topicdb::replication {
 
 enum class SiteCallKind : std::uint8_t {
-  kJoin = 1,      // a program that is no site yet asks to become one
-  kStanding = 2,  // a site asks whether it is still a member, and says where it is
-  kStepDown = 3,  // the site is to hand over whatever it leads
-  kHandOver = 4,  // the site is to hand over one shard
-  kFormat = 5,    // the site is to say with which formats it can work
+  kJoin = 1,         // a program that is no site yet asks to become one
+  kStanding = 2,     // a site asks whether it is still a member, and says where it is
+  kStepDown = 3,     // the site is to hand over whatever it leads
+  kHandOver = 4,     // the site is to hand over one shard
+  kFormat = 5,       // the site is to say with which formats it can work
   kBeginDigest = 6,  // the site is to have all replicas of a shard make digests, if it leads
   kTakeDigest = 7,   // the site is asked for the digest of its replica
   kHeal = 8,         // the site is to fill its replica of a shard anew from another one

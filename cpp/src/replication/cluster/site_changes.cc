@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "replication/cluster/cluster_check.h"
-#include "replication/cluster/cluster_group.h"
-#include "replication/cluster/cluster_state.h"
 #include "replication/cluster/site_service.h"
 #include "replication/entry.h"
-#include "replication/site/format.h"
-#include "replication/site/leader_balance.h"
-#include "replication/site/site_shards.h"
+#include "replication/raft/format.h"
+#include "replication/raft/leader_balance.h"
+#include "replication/replica/site_shards.h"
+#include "replication/state/cluster_group.h"
+#include "replication/state/cluster_state.h"
 #include "store/catalog/retention_file.h"
 #include "topicdb/database/site.h"
 

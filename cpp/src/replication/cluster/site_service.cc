@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
-#include "replication/site/format.h"
-#include "replication/site/hand_over.h"
-#include "replication/site/member_step.h"
+#include "replication/raft/format.h"
+#include "replication/raft/hand_over.h"
+#include "replication/raft/member_step.h"
 
 namespace topicdb::replication {
 

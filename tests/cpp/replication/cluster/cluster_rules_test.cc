@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "replication/cluster/sites.h"
-#include "replication/site/site_shards.h"
+#include "replication/replica/site_shards.h"
 
 namespace topicdb::replication {
 namespace {

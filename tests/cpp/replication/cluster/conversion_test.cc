@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/file/files.h"
-#include "replication/cluster/cluster_state.h"
 #include "replication/cluster/sites.h"
+#include "replication/state/cluster_state.h"
 #include "store/care/shard_attachment.h"
 #include "store/catalog/found_database.h"
 #include "topicdb/database/site.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/file/files.h"
-#include "replication/cluster/cluster_state.h"
 #include "replication/cluster/sites.h"
+#include "replication/state/cluster_state.h"
 #include "topicdb/database/site.h"
 
 namespace topicdb::replication {

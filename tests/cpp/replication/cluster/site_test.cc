@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "replication/cluster/cluster_state.h"
 #include "replication/cluster/sites.h"
-#include "replication/site/site_shards.h"
+#include "replication/replica/site_shards.h"
+#include "replication/state/cluster_state.h"
 
 namespace topicdb::replication {
 namespace {

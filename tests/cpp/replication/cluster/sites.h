@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "free_port.h"
-#include "replication/cluster/cluster_state.h"
 #include "replication/cluster/site_identity.h"
+#include "replication/state/cluster_state.h"
 #include "subscribe/subscribing.h"
 #include "test_directory.h"
 #include "topicdb/database.h"
