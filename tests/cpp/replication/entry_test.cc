@@ -64,7 +64,7 @@ TEST(ReplicatedEntry, HasTheseBytes) {
   digest.kind = EntryKind::kDigest;
   digest.epoch = 1;
   digest.number = 2;
-  EXPECT_EQ(ToHex(Encode(digest)), "010801000000000000000200000000000000d1871075ed29bb5e");
+  EXPECT_EQ(ToHex(Encode(digest)), "010601000000000000000200000000000000886dd508231126b8");
 }
 
 TEST(ReplicatedEntry, IsDecodedAsItWasEncoded) {

@@ -105,6 +105,15 @@ TEST_F(ClusterCheckTest, WithoutAMajorityNothingIsCompared) {
   }
 }
 
+TEST_F(ClusterCheckTest, NothingIsComparedWhileAnEarlierFormatIsInForce) {
+  newest_format_ = 1;
+  StartAll();
+  const Status verified = here_.at("a").site->Verify(kLong).status();
+  EXPECT_EQ(verified.code(), Code::kCluster);
+  EXPECT_NE(verified.message().find("topicdb cluster upgrade"), std::string::npos)
+      << verified.message();
+}
+
 TEST_F(ClusterCheckTest, ItEndsWhenTheCallerAsks) {
   StartAll();
   const auto verified = here_.at("a").site->Verify(kLong, [] { return true; });
