@@ -16,6 +16,7 @@
 #include "replication/cluster/site_call.h"
 #include "replication/cluster/site_identity.h"
 #include "replication/cluster/site_service.h"
+#include "replication/deadline.h"
 #include "replication/jobs/cluster_jobs.h"
 #include "replication/raft/format.h"
 #include "replication/raft/raft_site.h"
@@ -38,6 +39,7 @@ using replication::ClusterJobs;
 using replication::ClusterRules;
 using replication::ClusterState;
 using replication::IsRefusal;
+using replication::LeftUntil;
 using replication::MemberKeeper;
 using replication::MemberKeeperOptions;
 using replication::RaftSite;
@@ -66,11 +68,6 @@ constexpr std::string_view kNameCharacters =
 // How long a site waits for one answer while the cluster is founded.
 constexpr milliseconds kFoundPatience(2'000);
 constexpr milliseconds kFoundAgainAfter(50);
-
-milliseconds LeftUntil(Clock::time_point deadline, milliseconds most) {
-  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-  return std::clamp(left, milliseconds(1), most);
-}
 
 Status CheckName(const std::string& name) {
   const bool is_name = !name.empty() && name.size() <= kNameBytesMax &&
@@ -349,7 +346,7 @@ Status Site::Announce(Clock::time_point deadline) {
   }
   for (const ClusterCommandKind kind : kinds) {
     command.kind = kind;
-    const Status told = group_->Propose(command, LeftUntil(deadline, milliseconds::max()));
+    const Status told = group_->Propose(command, LeftUntil(deadline));
     if (!told.ok() && !IsRefusal(told)) return told;
   }
   return Status::Ok();
@@ -401,7 +398,7 @@ Result<std::unique_ptr<Database>> Site::OpenDatabase(const OpenOptions& options,
   const auto made_by =
       std::min(deadline, Clock::now() + kMadeElections * options_.election_timeout);
   if (!identity_->has_joined) {
-    AwaitMade(LeftUntil(made_by, milliseconds::max())).IgnoreError();
+    AwaitMade(LeftUntil(made_by)).IgnoreError();
   }
   return database;
 }
@@ -410,17 +407,17 @@ Status Site::AwaitShards(milliseconds patience) const {
   if (shards_ == nullptr) return Closed("site '" + identity_->name + "' has no database open");
   const auto deadline = Clock::now() + patience;
   for (const auto& [index, replica] : shards_->All()) {
-    TOPICDB_RETURN_IF_ERROR(replica->AwaitHealed(LeftUntil(deadline, milliseconds::max())));
+    TOPICDB_RETURN_IF_ERROR(replica->AwaitHealed(LeftUntil(deadline)));
   }
   if (!identity_->has_joined) return Status::Ok();
-  return AwaitMade(LeftUntil(deadline, milliseconds::max()));
+  return AwaitMade(LeftUntil(deadline));
 }
 
 Status Site::AwaitMade(milliseconds patience) const {
   const auto deadline = Clock::now() + patience;
   for (const auto& [index, replica] : shards_->All()) {
     TOPICDB_RETURN_IF_ERROR(Standing());
-    if (replica->AwaitMade(LeftUntil(deadline, milliseconds::max()))) continue;
+    if (replica->AwaitMade(LeftUntil(deadline))) continue;
     TOPICDB_RETURN_IF_ERROR(replica->failure());
     return Stale(replica->name() + " has not come from the other sites within " +
                  std::to_string(patience.count()) + " ms: wait for it");

@@ -1,10 +1,10 @@
 // What a site tells of its cluster, and does to it, for whoever administers that.
-#include <algorithm>
 #include <set>
 #include <utility>
 
 #include "replication/cluster/cluster_check.h"
 #include "replication/cluster/site_service.h"
+#include "replication/deadline.h"
 #include "replication/entry.h"
 #include "replication/raft/format.h"
 #include "replication/raft/leader_balance.h"
@@ -22,17 +22,13 @@ using replication::ClusterCommand;
 using replication::ClusterCommandKind;
 using replication::ClusterState;
 using replication::EntryKind;
+using replication::LeftUntil;
 using replication::RaftPosition;
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-milliseconds LeftUntil(Clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-  return std::max(left, milliseconds(1));
-}
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include "base/bytes/random_bytes.h"
 #include "base/clock.h"
 #include "base/file/files.h"
+#include "replication/deadline.h"
 #include "replication/jobs/staged_upload.h"
 #include "replication/raft/format.h"
 #include "rocks/rocks_compat.h"
@@ -23,12 +24,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookAgainAfter(10);
-
-milliseconds LeftUntil(std::chrono::steady_clock::time_point deadline) {
-  const auto left =
-      std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
-  return std::max(left, milliseconds(1));
-}
 
 const std::string& SequenceOf(const JobCommit& commit) {
   return commit.sequence.empty() ? commit.job : commit.sequence;

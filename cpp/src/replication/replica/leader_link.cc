@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "replication/deadline.h"
+
 namespace topicdb::replication {
 
 namespace {
@@ -23,11 +25,6 @@ constexpr milliseconds kPartPatience(10'000);
 constexpr milliseconds kConnectPatience(200);
 // How long it waits before it asks again.
 constexpr milliseconds kAskAgainAfter(20);
-
-milliseconds LeftUntil(ShardLeader::Clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<milliseconds>(deadline - ShardLeader::Clock::now());
-  return std::max(left, milliseconds(1));
-}
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 
 #include "base/bytes/coding.h"
 #include "base/file/files.h"
+#include "replication/deadline.h"
 #include "replication/raft/format.h"
 #include "replication/status_bytes.h"
 
@@ -22,11 +23,6 @@ constexpr milliseconds kLookAgainAfter(50);
 constexpr milliseconds kConnectPatience(200);
 // How long a leader waits for a majority on behalf of another site.
 constexpr milliseconds kAnswerPatience(5'000);
-
-milliseconds LeftUntil(Clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-  return std::max(left, milliseconds(1));
-}
 
 Status NoMajority(milliseconds patience) {
   return NotLeader("no site has come to lead the cluster within " +
