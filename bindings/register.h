@@ -40,6 +40,8 @@ void RegisterTail(pybind11::module_& module);
 void RegisterTransaction(pybind11::module_& module);
 void RegisterOptions(pybind11::module_& module);
 void RegisterDatabase(pybind11::module_& module);
+// Registers the methods of Database for jobs.
+void RegisterJobsOf(pybind11::class_<Database>& type);
 // Registers the methods of Database for reading with many processes.
 void RegisterSlices(pybind11::class_<Database>& type);
 // Register the methods of Database that wait for new messages: watches and subscriptions.

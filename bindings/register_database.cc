@@ -88,14 +88,6 @@ Receipt Append(Database& self, const Source& source, const OptionalText& durabil
   return Unwrap(WithoutGil([&] { return self.Append(copies.messages(), wanted, name, keys); }));
 }
 
-JobReceipt CommitJobOf(Database& self, const std::string& job,
-                       const std::vector<std::string>& files, const std::string& sequence,
-                       std::uint64_t number, std::uint64_t malformed, std::int64_t timeout_us) {
-  const JobCommit commit{job,    files,     sequence,
-                         number, malformed, std::chrono::microseconds(timeout_us)};
-  return Unwrap(WithoutGil([&] { return self.CommitJob(commit); }));
-}
-
 std::optional<Receipt> FindAppend(const Database& self, const py::str& id) {
   const std::string name = ParseId(id);
   return Unwrap(WithoutGil([&] { return self.FindAppend(name); }));
@@ -356,28 +348,12 @@ void RegisterDatabase(py::module_& module) {
       .def("missing_shards", &MissingShards, py::arg("filters"))
       .def("partial", &Database::Partial)
       .def("seeing", &Seeing, py::arg("serials"), py::arg("timeout_us"))
-      .def("jobs",
-           [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Jobs(); })); })
-      .def_property_readonly("is_replicated", &Database::is_replicated)
-      .def(
-          "share_staged",
-          [](Database& self, const std::string& job, const std::string& file) {
-            Check(WithoutGil([&] { return self.ShareStaged(job, file); }));
-          },
-          py::arg("job"), py::arg("file"))
-      .def("commit_job", &CommitJobOf, py::arg("job"), py::arg("files"), py::kw_only(),
-           py::arg("sequence"), py::arg("number"), py::arg("malformed"), py::arg("timeout_us"))
-      .def(
-          "abort_job",
-          [](Database& self, const std::string& job) {
-            Check(WithoutGil([&] { return self.AbortJob(job); }));
-          },
-          py::arg("job"))
       .def("stats", &StatsOf)
       .def("refresh", [](Database& self) { Check(WithoutGil([&] { return self.Refresh(); })); })
       .def("flush", [](Database& self) { Check(WithoutGil([&] { return self.Flush(); })); })
       .def("close", [](Database& self) { Check(WithoutGil([&] { return self.Close(); })); });
   RegisterSlices(type);
+  RegisterJobsOf(type);
   RegisterMaintenance(type);
   RegisterStreamWatch(module, type);
   RegisterSubscribe(module, type);

@@ -1,6 +1,7 @@
 #include "convert/arrow_capsules.h"
 #include "convert/messages.h"
 #include "register.h"
+#include "topicdb/database.h"
 #include "topicdb/job.h"
 
 namespace topicdb::python {
@@ -35,6 +36,14 @@ JobReceipt Commit(const std::string& path, const std::string& job,
   return Unwrap(WithoutGil([&] { return CommitJob(path, commit); }));
 }
 
+JobReceipt CommitJobOf(Database& self, const std::string& job,
+                       const std::vector<std::string>& files, const std::string& sequence,
+                       std::uint64_t number, std::uint64_t malformed, std::int64_t timeout_us) {
+  const JobCommit commit{job,    files,     sequence,
+                         number, malformed, std::chrono::microseconds(timeout_us)};
+  return Unwrap(WithoutGil([&] { return self.CommitJob(commit); }));
+}
+
 }  // namespace
 
 void RegisterJob(py::module_& module) {
@@ -56,6 +65,26 @@ void RegisterJob(py::module_& module) {
         Check(WithoutGil([&] { return AbortJob(path, job); }));
       },
       py::arg("path"), py::arg("job"));
+}
+
+void RegisterJobsOf(py::class_<Database>& type) {
+  type.def("jobs",
+           [](const Database& self) { return Unwrap(WithoutGil([&] { return self.Jobs(); })); })
+      .def_property_readonly("is_replicated", &Database::is_replicated)
+      .def(
+          "share_staged",
+          [](Database& self, const std::string& job, const std::string& file) {
+            Check(WithoutGil([&] { return self.ShareStaged(job, file); }));
+          },
+          py::arg("job"), py::arg("file"))
+      .def("commit_job", &CommitJobOf, py::arg("job"), py::arg("files"), py::kw_only(),
+           py::arg("sequence"), py::arg("number"), py::arg("malformed"), py::arg("timeout_us"))
+      .def(
+          "abort_job",
+          [](Database& self, const std::string& job) {
+            Check(WithoutGil([&] { return self.AbortJob(job); }));
+          },
+          py::arg("job"));
 }
 
 }  // namespace topicdb::python

@@ -32,7 +32,7 @@ std::string TooOld(const std::map<std::string, std::uint32_t>& newest, std::uint
     if (format > in_force) continue;
     names += names.empty() ? "site '" : ", site '";
     names += name;
-    names += "'";
+    names += '\'';
   }
   return names + " can work with format " + std::to_string(in_force) +
          " at most, which is in force";

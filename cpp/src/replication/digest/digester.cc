@@ -39,8 +39,9 @@ void Digester::Take(const LogPlace& place, std::shared_ptr<Shard> shard) {
   auto moment = std::make_unique<Moment>(place, std::move(shard));
   const MutexLock lock(mutex_);
   if (next_ != nullptr) {
+    const LogPlace before = next_->place;
     const auto skipped = std::find_if(made_.begin(), made_.end(),
-                                      [&](const Made& made) { return made.place == next_->place; });
+                                      [&](const Made& made) { return made.place == before; });
     if (skipped != made_.end()) made_.erase(skipped);
   }
   next_.swap(moment);

@@ -210,7 +210,7 @@ Status Replica::OpenShard() {
   const MutexLock lock(mutex_);
   applied_ = replicated_->applied().index;
   files_have_shard_ = IsMade();
-  damage_ = damage;
+  damage_ = std::move(damage);
   if (!damage_.ok()) state_ = ReplicaState::kHealing;
   return Status::Ok();
 }

@@ -159,8 +159,8 @@ Status StagingArea::AddParts(const std::string& job, const std::string& file,
 
 Status StagingArea::LoadBlocks(const std::string& job, StagedPart* part) const {
   const std::string prefix = JobStagedPrefix(job);
-  const Status missing = Corruption(shard_.Name() + ": blocks of the staged file " +
-                                    part->pages_file + " are missing");
+  Status missing = Corruption(shard_.Name() + ": blocks of the staged file " + part->pages_file +
+                              " are missing");
   const auto bytes = Get(prefix + StagedPartRest(NameOf(*part)));
   StagedPartRecord record;
   if (!bytes.ok() || !Decode(*bytes, &record)) return missing;
