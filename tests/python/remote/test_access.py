@@ -824,7 +824,7 @@ TRIES = [
 ]
 # The first two concern only what the client has open. A database of one process has no cluster:
 # tests/python/cluster try what concerns one.
-WITHOUT_A_TRY = {"ping", "close", "cluster", "cluster.change"}
+WITHOUT_A_TRY = {"ping", "close", "cluster", "cluster.change", "cluster.heal", "cluster.verify"}
 
 
 class Served(NamedTuple):
