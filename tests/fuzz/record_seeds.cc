@@ -5,12 +5,12 @@
 
 #include "layout/skipstream/skipstream_keys.h"
 #include "record_input.h"
-#include "replication/state/cluster_state.h"
 #include "replication/cluster/site_call.h"
 #include "replication/cluster/site_identity.h"
 #include "replication/entry.h"
 #include "replication/forward/leader_call.h"
 #include "replication/snapshot/snapshot_manifest.h"
+#include "replication/state/cluster_state.h"
 #include "store/catalog/descriptor.h"
 #include "store/catalog/meta.h"
 #include "store/catalog/retention_file.h"

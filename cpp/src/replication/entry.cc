@@ -35,9 +35,7 @@ bool ReadFamily(Decoder* decoder, SlabFamily* family) {
          part <= static_cast<std::uint8_t>(FamilyPart::kPages);
 }
 
-bool IsKnown(std::uint8_t kind) {
-  return kind <= static_cast<std::uint8_t>(EntryKind::kDigest);
-}
+bool IsKnown(std::uint8_t kind) { return kind <= static_cast<std::uint8_t>(EntryKind::kDigest); }
 
 bool HasBatch(EntryKind kind) { return kind == EntryKind::kBatch || kind == EntryKind::kPages; }
 

@@ -16,11 +16,11 @@ namespace topicdb::replication {
 
 // What an entry does. DO NOT CHANGE THESE VALUES: they are in logs.
 enum class EntryKind : std::uint8_t {
-  kLead = 1,   // a replica begins to lead: entries of earlier leaders count no more
-  kBatch = 2,  // writes a batch that continues the shard's commits
-  kPages = 3,  // writes a batch that nobody sees until a kBatch names it
-  kDrop = 4,   // drops column families
-  kPart = 5,   // has a part of an entry that is too large for the log
+  kLead = 1,    // a replica begins to lead: entries of earlier leaders count no more
+  kBatch = 2,   // writes a batch that continues the shard's commits
+  kPages = 3,   // writes a batch that nobody sees until a kBatch names it
+  kDrop = 4,    // drops column families
+  kPart = 5,    // has a part of an entry that is too large for the log
   kDigest = 6,  // changes nothing: all replicas say what they have after this entry
 };
 

@@ -10,7 +10,8 @@ namespace topicdb::replication {
 
 namespace {
 
-// Version 1 has no formats and no digests. A site of an earlier version of TopicDB understands no other one.
+// Version 1 has no formats and no digests. A site of an earlier version of TopicDB understands no
+// other one.
 constexpr std::uint8_t kVersion = 2;
 constexpr std::uint8_t kVersionOfFirstFormat = 1;
 
