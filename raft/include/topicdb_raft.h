@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. topicdb_raft_open refuses another one. */
-#define TOPICDB_RAFT_INTERFACE 4
+#define TOPICDB_RAFT_INTERFACE 5
 
 typedef enum topicdb_raft_code {
   TOPICDB_RAFT_OK = 0,         /* done; of a proposal: committed */
@@ -80,9 +80,10 @@ typedef struct topicdb_raft_client {
   int (*install_snapshot)(void* context, uint64_t group, uint64_t index, topicdb_raft_bytes manifest);
   /* The site takes part no more, and makes no more calls, but for `answer`. */
   void (*stopped)(void* context, topicdb_raft_code code, const char* error);
-  /* Replica `from` asks, or with 0 a program that has none; topicdb_raft_reply_with answers. Threads of their own make this call, several at once,
-   * also before topicdb_raft_open returns, and until topicdb_raft_close does. It may take long, and may call all
-   * functions but topicdb_raft_close, which waits for it. Null: the site answers nobody. */
+  /* Replica `from` asks, or with 0 a program that has none; topicdb_raft_reply_with answers. Threads of their own
+   * make this call, several at once, also before topicdb_raft_open returns, and until topicdb_raft_close does. It
+   * may take long, and may call all functions but topicdb_raft_close, which waits for it. Null: the site answers
+   * nobody. */
   void (*answer)(void* context, uint64_t from, topicdb_raft_bytes request, topicdb_raft_reply* reply);
 } topicdb_raft_client;
 
@@ -140,6 +141,15 @@ uint16_t topicdb_raft_port(const topicdb_raft_site* site);
 /* Says where a replica is, host:port, or with null that it is nowhere any more. */
 topicdb_raft_code topicdb_raft_set_peer(topicdb_raft_site* site, uint64_t replica, const char* address,
                                         char** error);
+
+/* The site takes nothing more of the consensus from a replica that is a member of its groups no more, and may not
+ * know that. Does not wait. */
+void topicdb_raft_exclude(topicdb_raft_site* site, uint64_t replica);
+
+/* Makes the replica of `options` the only member of all groups of its log, so that it can go on when a majority is
+ * lost for good. What others have acknowledged, and this log lacks, is lost. No program has the log open meanwhile.
+ * REFUSED: there is no log, or the replica does not vote in some group; nothing was changed. May be repeated. */
+topicdb_raft_code topicdb_raft_be_alone(const topicdb_raft_options* options, char** error);
 
 /* Copies the groups that the log had when it was opened, up to `capacity`, and sets *count to their number. */
 topicdb_raft_code topicdb_raft_groups(const topicdb_raft_site* site, uint64_t* groups, size_t capacity,

@@ -10,7 +10,7 @@
 //! A driver has no thread, clock, socket or file: its owner calls it from one thread, with a `Disk`
 //! below it and an `Outside` around it. So the simulator and a site drive the same code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use protobuf::Message as _;
 use raft::eraftpb::{ConfChangeV2, ConfState, Entry, EntryType, Message, MessageType};
@@ -49,6 +49,7 @@ pub struct Driver<D: Disk> {
     now: u64,
     questions: u64,
     answers: Vec<(u64, Answer)>, // to calls for groups that are not here
+    excluded: BTreeSet<u64>,     // replicas that are members no more
     stopped: Option<LogError>,
 }
 
@@ -61,6 +62,7 @@ impl<D: Disk> Driver<D> {
             now: 0,
             questions: 0,
             answers: Vec::new(),
+            excluded: BTreeSet::new(),
             stopped: None,
         }
     }
@@ -218,6 +220,12 @@ impl<D: Disk> Driver<D> {
         Ok(())
     }
 
+    /// Takes no more messages from a replica, which is a member no more: it may not know that, and those
+    /// that left with it may be a majority of what it knows.
+    pub fn exclude(&mut self, replica: u64) {
+        self.excluded.insert(replica);
+    }
+
     /// Takes a message of a peer. Proposals of peers are dropped: who forwards one cannot know what
     /// became of it.
     pub fn receive(&mut self, group: u64, message: Message, out: &mut impl Outside) -> Result<()> {
@@ -225,7 +233,7 @@ impl<D: Disk> Driver<D> {
         if message.get_msg_type() == MessageType::MsgPropose && self.drops_proposals() {
             return Ok(());
         }
-        let is_for_us = message.to == self.log.identity().replica;
+        let is_for_us = message.to == self.log.identity().replica && !self.excluded.contains(&message.from);
         let Some(found) = self.groups.get_mut(&group).filter(|_| is_for_us) else {
             return Ok(());
         };

@@ -627,3 +627,19 @@ fn the_fence_has_everything_when_a_driver_is_closed() {
     cluster.0[0].driver.close();
     assert!(cluster.diary(0).is_empty());
 }
+
+#[test]
+fn what_left_together_is_no_majority_for_those_that_stayed() {
+    let mut cluster = Cluster::led();
+    for other in [2, 3] {
+        cluster.0[0].driver.exclude(other);
+    }
+    let before = cluster.status(0).term;
+    for _ in 0..40 {
+        cluster.0[1].driver.tick().unwrap();
+        cluster.0[2].driver.tick().unwrap();
+        cluster.settle();
+    }
+    assert!(cluster.status(1).term > before || cluster.status(2).term > before, "they elect a leader");
+    assert_eq!(cluster.status(0).term, before);
+}

@@ -11,6 +11,7 @@ use std::ffi::{c_char, c_int, CString};
 use std::path::Path;
 use std::time::Duration;
 
+use crate::alone::be_alone;
 use crate::error::{LogError, Result};
 use crate::fence::Identity;
 use crate::outside::Options;
@@ -22,7 +23,7 @@ use requests::answerer_of;
 use status::{code_of_role, members_of, CMember, CStatus};
 use values::*;
 
-const INTERFACE: u32 = 4;
+const INTERFACE: u32 = 5;
 const MANIFEST_BYTES_MAX: usize = 1 << 20;
 
 #[repr(C)]
@@ -79,17 +80,22 @@ pub unsafe extern "C" fn topicdb_raft_open(
     })
 }
 
-unsafe fn open(options: &COptions, client: &CClient) -> Result<CSite> {
+fn identity_of(options: &COptions) -> Result<Identity> {
     if options.interface_version != INTERFACE {
         let text = format!("this library has interface {INTERFACE}, not {}", options.interface_version);
         return refused(&format!("{text}: compile with the header of this library"));
     }
-    let Some(callbacks) = Callbacks::new(client) else {
-        return refused("a callback is missing: all of them are needed, but for `answer`");
-    };
     if options.replica == 0 {
         return refused("the id of a replica is not 0");
     }
+    Ok(Identity { site: options.site, incarnation: options.incarnation, replica: options.replica })
+}
+
+unsafe fn open(options: &COptions, client: &CClient) -> Result<CSite> {
+    let identity = identity_of(options)?;
+    let Some(callbacks) = Callbacks::new(client) else {
+        return refused("a callback is missing: all of them are needed, but for `answer`");
+    };
     let usual = Options::default();
     let or_usual = |value: u32, usual: usize| if value == 0 { usual } else { value as usize };
     let driver = Options {
@@ -103,8 +109,6 @@ unsafe fn open(options: &COptions, client: &CClient) -> Result<CSite> {
     let tick = Duration::from_millis(or_usual(options.tick_ms, 50) as u64);
     let site_options = SiteOptions { tick, driver, ..SiteOptions::default() };
     let directory = Path::new(text(options.directory, "directory")?);
-    let identity =
-        Identity { site: options.site, incarnation: options.incarnation, replica: options.replica };
     let tls = tls(options.authority, options.certificate, options.key)?;
     let transport = Transport::listen(text(options.listen, "listen")?, options.replica, tls.as_ref())?;
     let site = Site::open(directory, identity, site_options, callbacks, transport.sender())?;
@@ -160,6 +164,25 @@ pub unsafe extern "C" fn topicdb_raft_set_peer(
         let site = site_of(site)?;
         let address = if address.is_null() { None } else { Some(text(address, "address")?) };
         site.transport.set_peer(replica, address)?;
+        Ok(OK)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn topicdb_raft_exclude(site: *mut CSite, replica: u64) {
+    if let Some(site) = site.as_ref() {
+        site.site.handle().exclude(replica);
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn topicdb_raft_be_alone(options: *const COptions, error: *mut *mut c_char) -> c_int {
+    guarded(error, || {
+        let Some(options) = options.as_ref() else {
+            return refused("options are missing");
+        };
+        let directory = Path::new(text(options.directory, "directory")?);
+        be_alone(directory, identity_of(options)?)?;
         Ok(OK)
     })
 }

@@ -6,6 +6,7 @@
 // that Cargo does not take the crate of another clone for that of this one. scripts/raft.sh sets it.
 const _: Option<&str> = option_env!("TOPICDB_RAFT_CLONE");
 
+pub mod alone;
 mod answers;
 mod bytes_io;
 mod calls;

@@ -390,6 +390,15 @@ impl<D: Disk> GroupLog<D> {
         self.changed = true;
     }
 
+    /// Makes a replica the only member, whatever the entries say that are in the log already.
+    pub fn be_alone(&mut self, replica: u64) {
+        let conf = ConfState { voters: vec![replica], ..ConfState::default() };
+        if let Some(manifest) = &mut self.state.installing {
+            (manifest.conf, manifest.conf_index) = (conf.clone(), manifest.index);
+        }
+        self.set_conf(conf, self.state.last.0);
+    }
+
     /// Notes a snapshot before the client installs it, so that a crash in between can be put right.
     pub fn begin_install(&mut self, manifest: &Manifest) {
         let data = Bytes::new();

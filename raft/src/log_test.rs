@@ -7,6 +7,7 @@ use raft::eraftpb::{ConfState, Entry};
 use raft::{GetEntriesContext, Storage};
 use tempfile::TempDir;
 
+use crate::alone::be_alone;
 use crate::engine::{EngineDisk, EngineOptions};
 use crate::error::{LogError, Result};
 use crate::fence::Identity;
@@ -427,4 +428,51 @@ fn a_failed_write_is_an_error_of_the_disk() {
     assert!(matches!(error, LogError::Disk(_)), "{error}");
     let disk = EngineDisk::open(&site.path(), &IDENTITY, &small_files());
     assert!(matches!(error_of(disk), LogError::Disk(_)), "a second one has it open");
+}
+
+#[test]
+fn a_replica_that_is_alone_goes_on_with_all_that_it_has() {
+    let site = Site::filled(9);
+    be_alone(&site.path(), IDENTITY).unwrap();
+    be_alone(&site.path(), IDENTITY).unwrap();
+    let (_, groups) = site.open().unwrap();
+    let (conf, index) = groups[0].conf();
+    assert_eq!((conf.voters.as_slice(), index), ([1].as_slice(), 9), "changes in the log count no more");
+    assert!(conf.learners.is_empty() && conf.voters_outgoing.is_empty());
+    assert_eq!(groups[0].last(), 9);
+}
+
+#[test]
+fn a_snapshot_that_is_being_installed_leaves_a_replica_alone() {
+    let site = Site::filled(9);
+    let (mut log, mut groups) = site.open().unwrap();
+    groups[0].begin_install(&Manifest {
+        index: 20,
+        term: 3,
+        conf: voters(),
+        conf_index: 15,
+        ..Manifest::default()
+    });
+    write(&mut log, &mut [&mut groups[0]]).unwrap();
+    drop((log, groups));
+    be_alone(&site.path(), IDENTITY).unwrap();
+    let (_, mut groups) = site.open().unwrap();
+    groups[0].start(20).unwrap(); // the client has installed it
+    let (conf, index) = groups[0].conf();
+    assert_eq!((conf.voters.as_slice(), index), ([1].as_slice(), 20));
+}
+
+#[test]
+fn a_replica_that_does_not_vote_is_not_left_alone() {
+    let site = Site::filled(3);
+    let (mut log, mut groups) = site.open().unwrap();
+    let conf = ConfState { voters: vec![2, 3], learners: vec![1], ..ConfState::default() };
+    groups[0].set_conf(conf.clone(), 3);
+    write(&mut log, &mut [&mut groups[0]]).unwrap();
+    drop((log, groups));
+    let refused = be_alone(&site.path(), IDENTITY).unwrap_err();
+    assert!(matches!(&refused, LogError::Refused(text) if text.contains("does not vote in group 1")));
+    assert_eq!(site.open().unwrap().1[0].conf().0, &conf);
+    let nowhere = be_alone(&site.path().join("nowhere"), IDENTITY).unwrap_err();
+    assert!(matches!(nowhere, LogError::Refused(_)));
 }

@@ -82,6 +82,7 @@ pub enum Call {
 enum Command {
     Receive(u64, Message, usize),
     Unreachable(u64),
+    Exclude(u64),
     Call { group: u64, call: Call, patience: Duration, reply: Sender<Answer> },
     Applied(u64, u64),
     Flushed(u64, u64),
@@ -117,6 +118,11 @@ impl Handle {
 
     pub fn unreachable(&self, replica: u64) {
         let _ = self.commands.send(Command::Unreachable(replica));
+    }
+
+    /// Takes no more messages from a replica that is a member no more.
+    pub fn exclude(&self, replica: u64) {
+        let _ = self.commands.send(Command::Exclude(replica));
     }
 
     /// Waits for the answer of a call, a little longer than `patience` at most. Without an answer a
@@ -397,6 +403,10 @@ impl<C: Client, N: Network> Loop<C, N> {
             }
             Command::Unreachable(replica) => {
                 self.driver.unreachable(replica);
+                Ok(())
+            }
+            Command::Exclude(replica) => {
+                self.driver.exclude(replica);
                 Ok(())
             }
             Command::Call { group, call, patience, reply } => self.call(group, call, patience, reply),

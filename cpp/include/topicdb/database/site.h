@@ -64,6 +64,12 @@ struct SiteOptions {
   std::uint32_t newest_format = kClusterFormatNewest;
 };
 
+// What the directory of a site says that is not running.
+struct StoredSite {
+  std::string name;                // of the site
+  std::vector<ClusterSite> sites;  // of its cluster, this one among them, by name
+};
+
 // Takes part in the cluster of a database, and opens the database here. Each site has a replica of
 // each shard. The program that runs a site owns it, and it outlives the database that it has
 // opened. Thread-safe, but for OpenDatabase.
@@ -82,6 +88,15 @@ class Site {
   // if it must not; kSchema if a later version of TopicDB has written the directory, or the cluster
   // writes a format with which this site cannot work; kLocked and kStorage.
   static Result<std::unique_ptr<Site>> Start(SiteOptions options);
+  // Reads what the directory of a site says that is not running. Returns kNotFound if there is no
+  // site, and kCluster if it knows of no cluster or has left it.
+  static Result<StoredSite> Load(const std::string& path);
+  // Has the site of a directory go on as the only one of its cluster, when a majority is lost for
+  // good. Call it at one site alone: others join it with empty directories. What the others have
+  // acknowledged, and this one has not got, is lost. Only the path and the files of `options` are
+  // used, with which the sites are asked whether they are up. Returns kCluster if one is, and what
+  // Load and Start return; then nothing was changed. A call that was interrupted is repeated.
+  static Status ForgetOthers(const SiteOptions& options);
   ~Site();
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;

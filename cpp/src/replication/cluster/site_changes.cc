@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "replication/cluster/cluster_check.h"
+#include "replication/cluster/lost_majority.h"
 #include "replication/cluster/site_service.h"
 #include "replication/deadline.h"
 #include "replication/entry.h"
@@ -24,6 +25,7 @@ using replication::ClusterState;
 using replication::EntryKind;
 using replication::LeftUntil;
 using replication::RaftPosition;
+using replication::RaftSiteOptions;
 
 namespace {
 
@@ -38,6 +40,16 @@ Result<ClusterSite> Site::FindSite(const std::string& name) const {
   const ClusterSite* const found = state.FindSite(name);
   if (found != nullptr) return *found;
   return state.NoSuchSite(name);
+}
+
+Result<StoredSite> Site::Load(const std::string& path) { return replication::LoadStoredSite(path); }
+
+Status Site::ForgetOthers(const SiteOptions& options) {
+  RaftSiteOptions raft;
+  raft.authority = options.authority;
+  raft.certificate = options.certificate;
+  raft.key = options.key;
+  return replication::ForgetOthers(options.path, std::move(raft));
 }
 
 Status Site::Leave(const std::string& name, milliseconds patience) {

@@ -77,6 +77,25 @@ std::string TakeBuffer(topicdb_raft_buffer* buffer) {
   return taken;
 }
 
+// Returns options for the C functions. They refer to the texts of `options`.
+topicdb_raft_options RawOptions(const RaftSiteOptions& options) {
+  topicdb_raft_options raw{};
+  raw.interface_version = TOPICDB_RAFT_INTERFACE;
+  raw.tick_ms = static_cast<std::uint32_t>(kTick.count());
+  raw.election_ticks = static_cast<std::uint32_t>(options.election_timeout / kTick);
+  raw.directory = options.directory.c_str();
+  std::copy(options.id.begin(), options.id.end(), raw.site);
+  raw.incarnation = options.incarnation;
+  raw.replica = options.replica;
+  raw.listen = options.listen.c_str();
+  if (!options.authority.empty()) {
+    raw.authority = options.authority.c_str();
+    raw.certificate = options.certificate.c_str();
+    raw.key = options.key.c_str();
+  }
+  return raw;
+}
+
 }  // namespace
 
 struct RaftSite::Callbacks {
@@ -154,20 +173,7 @@ struct RaftSite::Callbacks {
 
 Result<std::unique_ptr<RaftSite>> RaftSite::Open(const RaftSiteOptions& options) {
   std::unique_ptr<RaftSite> site(new RaftSite(options.replica));
-  topicdb_raft_options raw{};
-  raw.interface_version = TOPICDB_RAFT_INTERFACE;
-  raw.tick_ms = static_cast<std::uint32_t>(kTick.count());
-  raw.election_ticks = static_cast<std::uint32_t>(options.election_timeout / kTick);
-  raw.directory = options.directory.c_str();
-  std::copy(options.id.begin(), options.id.end(), raw.site);
-  raw.incarnation = options.incarnation;
-  raw.replica = options.replica;
-  raw.listen = options.listen.c_str();
-  if (!options.authority.empty()) {
-    raw.authority = options.authority.c_str();
-    raw.certificate = options.certificate.c_str();
-    raw.key = options.key.c_str();
-  }
+  const topicdb_raft_options raw = RawOptions(options);
   const topicdb_raft_client client{site.get(),
                                    &Callbacks::Committed,
                                    &Callbacks::RoleChanged,
@@ -188,11 +194,19 @@ Result<std::unique_ptr<RaftSite>> RaftSite::Open(const RaftSiteOptions& options)
   return site;
 }
 
+Status RaftSite::BeAlone(const RaftSiteOptions& options) {
+  const topicdb_raft_options raw = RawOptions(options);
+  char* error = nullptr;
+  return Take(topicdb_raft_be_alone(&raw, &error), &error);
+}
+
 RaftSite::~RaftSite() {
   if (site_ != nullptr) topicdb_raft_close(site_, nullptr);
 }
 
 std::uint16_t RaftSite::port() const { return topicdb_raft_port(site_); }
+
+void RaftSite::NoteLeft(std::uint64_t replica) { topicdb_raft_exclude(site_, replica); }
 
 Status RaftSite::SetPeer(std::uint64_t replica, const std::string& address) {
   char* error = nullptr;

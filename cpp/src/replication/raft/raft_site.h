@@ -119,6 +119,11 @@ class RaftSite {
   // something or is that of another replica; kSchema for that of a later version of TopicDB; and
   // kInvalidArgument.
   static Result<std::unique_ptr<RaftSite>> Open(const RaftSiteOptions& options);
+  // Makes the replica of `options` the only member of all groups of its log, which no site has
+  // open. What others have acknowledged, and the log lacks, is lost. May be repeated. Returns
+  // kInvalidArgument if there is no log or the replica does not vote in some group, and what Open
+  // returns; then nothing was changed.
+  static Status BeAlone(const RaftSiteOptions& options);
   // Ends the threads. REQUIRES: no other call is under way
   ~RaftSite();
   RaftSite(const RaftSite&) = delete;
@@ -172,6 +177,9 @@ class RaftSite {
   // Says who answers what is asked with kSiteGroup, which concerns the site and no group of it.
   // Null: nobody, once the call returns.
   void AnswerBy(RaftAnswerer* answerer) TOPICDB_EXCLUDES(mutex_);
+  // Says that a replica is a member of no group any more. The site takes nothing of the consensus
+  // from it, since it may not know that, and ask for votes with others that are none.
+  void NoteLeft(std::uint64_t replica);
   // Says up to which entry the client has applied everything, and has it on disk.
   void NoteApplied(std::uint64_t group, std::uint64_t index);
   void NoteFlushed(std::uint64_t group, std::uint64_t index);

@@ -53,6 +53,7 @@ Result<std::unique_ptr<ClusterGroup>> ClusterGroup::Open(RaftSite* site,
     found = std::move(*decoded);
   }
   const std::uint64_t index = found.index;
+  group->NoteLeft(found.state);
   {
     const MutexLock lock(group->mutex_);
     group->now_ = std::move(found);
@@ -261,8 +262,15 @@ Status ClusterGroup::Follow(const std::string& command, ClusterState* state,
   return CheckFormat(state->format, options_.newest_format);
 }
 
+void ClusterGroup::NoteLeft(const ClusterState& state) {
+  for (std::uint64_t replica = 1; replica <= state.last_replica; ++replica) {
+    if (state.HasLeft(replica)) site_.NoteLeft(replica);
+  }
+}
+
 Status ClusterGroup::Publish(ClusterSnapshot now) {
   TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(options_.path, Encode(now)));
+  NoteLeft(now.state);
   const MutexLock lock(mutex_);
   now_ = std::move(now);
   changed_.NotifyAll();

@@ -93,6 +93,8 @@ class ClusterGroup : private RaftClient {
   Status Follow(const std::string& command, ClusterState* state, Status* outcome) const;
   // Writes the state to the file, and publishes it.
   Status Publish(ClusterSnapshot now) TOPICDB_REQUIRES(file_mutex_) TOPICDB_EXCLUDES(mutex_);
+  // Tells the consensus of the replicas that have left. They have lost their votes before.
+  void NoteLeft(const ClusterState& state);
   // Proposes here, and waits until the entry is applied. Returns what applying it has returned.
   Status ProposeHere(const std::string& command, std::chrono::milliseconds patience)
       TOPICDB_EXCLUDES(mutex_);
