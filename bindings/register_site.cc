@@ -181,6 +181,22 @@ const char* NameOf(ReplicaOutcome outcome) {
   return "";
 }
 
+// Returns the name of the site of a directory, and the names of all sites of its cluster.
+std::pair<std::string, std::vector<std::string>> Load(const std::string& path) {
+  StoredSite stored = Unwrap(WithoutGil([&] { return Site::Load(path); }));
+  std::vector<std::string> names;
+  for (ClusterSite& site : stored.sites) names.push_back(std::move(site.name));
+  return {std::move(stored.name), std::move(names)};
+}
+
+void ForgetOthers(const std::string& path,
+                  const std::tuple<std::string, std::string, std::string>& tls) {
+  SiteOptions options;
+  options.path = path;
+  std::tie(options.authority, options.certificate, options.key) = tls;
+  Check(WithoutGil([&] { return Site::ForgetOthers(options); }));
+}
+
 // Returns shard, site, outcome, parts, and why, or an empty text.
 py::list Verify(const OpenSite& self, std::chrono::microseconds timeout) {
   const auto site = self.Use();
@@ -216,6 +232,8 @@ void RegisterSite(py::module_& module) {
                   py::arg("clients"), py::arg("tls"), py::arg("heals"),
                   py::arg("election_timeout_us"), py::arg("commit_timeout_us"),
                   py::arg("join_timeout_us"))
+      .def_static("load", &Load, py::arg("path"))
+      .def_static("forget_others", &ForgetOthers, py::arg("path"), py::arg("tls"))
       .def("open_database", &OpenDatabase, py::arg("options"), py::arg("timeout_us"),
            py::keep_alive<0, 1>())
       .def("await_shards", &AwaitShards, py::arg("timeout_us"))

@@ -118,9 +118,7 @@ class Site(Closing):
         joined = [join] if isinstance(join, str) else list(join)
         if sites is None and not joined:
             raise ValueError("sites: name those that found the cluster, or give join")
-        pair = tls_authority, tls_certificate, tls_key
-        if any(one is None for one in pair) != all(one is None for one in pair):
-            raise ValueError("tls_authority, tls_certificate and tls_key: give all three, or none")
+        tls = _tls_files(tls_authority, tls_certificate, tls_key)
         self._path = settled_path(path)
         self._name = name
         self._database: Database | None = None
@@ -135,7 +133,7 @@ class Site(Closing):
                 address and _address(address, "address"),
                 "" if listen is None else _address(listen, "listen"),
                 clients,
-                (_file(tls_authority), _file(tls_certificate), _file(tls_key)),
+                tls,
                 heals=heal,
                 election_timeout_us=duration_us(election_timeout, what="election_timeout"),
                 commit_timeout_us=duration_us(commit_timeout, what="commit_timeout"),
@@ -148,7 +146,7 @@ class Site(Closing):
         It is used as a local database is. Reads see what this site has, which may be a moment
         behind the others; after a write of its own a program sees what it has written. Writes go to
         the sites that lead, wherever they are, and ``durability`` is ``"quorum"``: a majority of
-        the sites has fsynced what was acknowledged. Jobs are not there yet.
+        the sites has fsynced what was acknowledged.
 
         Arguments:
             timeout: how long to wait for a majority of the sites, and until shards have come from
@@ -199,6 +197,68 @@ class Site(Closing):
     def cluster(self) -> Cluster:
         """The cluster that this site takes part in."""
         return Cluster(_Access(self))
+
+    @staticmethod
+    def others(path: str | os.PathLike[str]) -> list[str]:
+        """Returns the names of the other sites of a cluster, as the directory of one says.
+
+        The site need not be running.
+
+        Arguments:
+            path: the directory of the database at the site.
+
+        Raises:
+            NotFoundError: it is not the directory of a site.
+            ClusterError: the site knows of no cluster yet, or has left it.
+            CorruptionError, SchemaError: what the directory says cannot be read.
+
+        Example:
+            >>> topicdb.Site.others("fleet.db")  # doctest: +SKIP
+            ['b', 'c']
+        """
+        own, names = _core.Site.load(settled_path(path))
+        return [name for name in names if name != own]
+
+    @staticmethod
+    def forget_others(
+        path: str | os.PathLike[str],
+        *,
+        tls_authority: str | os.PathLike[str] | None = None,
+        tls_certificate: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+    ) -> list[str]:
+        """Has a site go on as the only one of its cluster.
+
+        This is for a cluster that has lost a majority of its sites for good. What the lost sites
+        have acknowledged, and this one has not got, is lost. Call it at one site alone, which must
+        not be running: the others join it later, each with an empty directory. Start the site with
+        the same options as before. A call that was interrupted is repeated.
+
+        Arguments:
+            path: the directory of the database at the site.
+            tls_authority, tls_certificate, tls_key: those with which the site talks to the others,
+                which are asked whether they are up.
+
+        Returns:
+            The names of the sites that are forgotten.
+
+        Raises:
+            ClusterError: a site is up, this one or another. Or the site has left the cluster, or
+                knows of none.
+            NotFoundError: ``path`` is not the directory of a site.
+            ValueError: the site has not got all shards yet, or the sites cannot be asked without
+                TLS. After an error nothing has changed.
+            CorruptionError: the log of the site is damaged.
+            StorageError: the file system failed, or another process has the log open.
+
+        Example:
+            >>> topicdb.Site.forget_others("fleet.db")  # doctest: +SKIP
+            ['b', 'c']
+        """
+        tls = _tls_files(tls_authority, tls_certificate, tls_key)
+        forgotten = Site.others(path)
+        _core.Site.forget_others(settled_path(path), tls)
+        return forgotten
 
     def set_address(self, name: str, address: str) -> None:
         """Says that another site has another address now.
@@ -295,8 +355,14 @@ class _Access:
         self._site._core.heal(name, shard)
 
 
-def _file(path: str | os.PathLike[str] | None) -> str:
-    return "" if path is None else os.fspath(path)
+def _tls_files(*paths: str | os.PathLike[str] | None) -> tuple[str, str, str]:
+    """Returns the files of the authority, the certificate and the key, or three empty names."""
+    given = [os.fspath(path) for path in paths if path is not None]
+    if not given:
+        return "", "", ""
+    if len(given) < 3:
+        raise ValueError("tls_authority, tls_certificate and tls_key: give all three, or none")
+    return given[0], given[1], given[2]
 
 
 def _address(text: str, what: str) -> str:

@@ -217,3 +217,45 @@ def test_a_site_joins_and_another_leaves_by_command(served: Servers) -> None:
         with topicdb.connect([served.url("a"), served.url("d")]) as rest:
             rest.append([("t/rest", None, b"")])
             assert rest.scan("t/#").count() == 12
+
+
+def test_one_site_goes_on_when_the_others_are_lost_for_good(three: Sites) -> None:
+    for n in range(20):
+        three.databases["a"].append([(f"t/{n}", n, b"%d" % n)])
+    wait_until(lambda: three.databases["b"].scan("t/#").count() == 20)
+    for name in NAMES:
+        three.stop(name)
+    directory = three.directory / "b"
+    assert topicdb.Site.others(directory) == ["a", "c"]
+    assert topicdb.Site.forget_others(directory) == ["a", "c"]
+    assert topicdb.Site.forget_others(directory) == []
+    three.start("b")
+    three.open("b")
+    database = three.databases["b"]
+    assert database.scan("t/#").count() == 20
+    database.append([("t/20", 20, b"20")])
+    assert three.join("d").scan("t/#").count() == 21
+
+
+def test_the_command_asks_before_it_forgets_the_others(three: Sites) -> None:
+    three.databases["a"].append([("t", 1, b"1")])
+    for name in NAMES:
+        three.stop(name)
+    path = three.directory / "a"
+    refused = error_of("cluster", "forget-others", path)
+    assert "sites b, c are forgotten, with all that only they have acknowledged" in refused
+    assert "nothing was changed" in refused
+    assert topicdb.Site.others(path) == ["b", "c"]
+    done = output_of("cluster", "forget-others", path, "--yes")
+    assert "sites b, c are forgotten" in done
+    again = json.loads(output_of("cluster", "forget-others", path, "--json"))
+    assert again == {"path": str(path), "forgotten": []}
+    elsewhere = error_of("cluster", "forget-others", three.directory / "none")
+    assert "is not the directory of a site" in elsewhere
+
+
+def test_others_are_not_forgotten_while_one_is_up(served: Servers) -> None:
+    path = served.directory / "a"
+    refused = error_of("cluster", "forget-others", path, "--yes")
+    assert "is up" in refused
+    assert topicdb.Site.others(path) == ["b", "c"]

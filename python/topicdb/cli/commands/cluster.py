@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -99,6 +100,44 @@ def forget(
     with _cluster_at(place) as cluster:
         words = ("is forgotten", "is forgotten")
         _take_out(cluster, site, cluster.forget, words, yes=yes, as_json=as_json)
+
+
+@cluster_app.command("forget-others")
+def forget_others(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The directory of the site.")],
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="The certificate of the site, as of topicdb serve.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key.")] = None,
+    peers_ca: Annotated[
+        Path | None, typer.Option(help="The authority that vouches for the other sites.")
+    ] = None,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a site go on as the only one, when a majority of its cluster is lost for good.
+
+    What the lost sites have acknowledged, and this one has not got, is lost. Run it at one site,
+    whose server is stopped, and start that as before. Others then join it with empty directories.
+    The command refuses if it reaches a site that is up.
+
+    \b
+    Example:
+      topicdb cluster forget-others fleet.db
+    """
+    lost = topicdb.Site.others(path)
+    named = f"sites {', '.join(lost)} are" if len(lost) > 1 else f"site {', '.join(lost)} is"
+    if lost:
+        confirm(f"{named} forgotten, with all that only they have acknowledged", yes=yes)
+    forgotten = topicdb.Site.forget_others(
+        path, tls_authority=peers_ca, tls_certificate=tls_cert, tls_key=tls_key
+    )
+    if as_json:
+        print_json({"path": str(path), "forgotten": forgotten})
+    elif forgotten:
+        print(f"{named} forgotten: start the server of {path} as before, and have others join it")
+    else:
+        print(f"the site of {path} is the only one already")
 
 
 @cluster_app.command("step-down")
