@@ -20,6 +20,7 @@ namespace topicdb {
 class ForkGuard;
 struct FoundDatabase;
 namespace replication {
+class ClusterAdministration;
 class ClusterGroup;
 class MemberKeeper;
 class RaftSite;
@@ -195,10 +196,6 @@ class Site {
   std::vector<std::uint64_t> Founders() const;
   // Returns where other sites find this one, or "" if nobody said.
   std::string OwnAddress() const;
-  // Has a site leave that is among the sites.
-  Status Remove(const ClusterSite& site, std::chrono::steady_clock::time_point deadline);
-  // Returns a site, or kCluster if there is none of that name.
-  Result<ClusterSite> FindSite(const std::string& name) const;
   // Returns the database with which this site founds a cluster: a new one, or one that was local.
   Result<FoundDatabase> MakeDatabase(const SchemaRequest& schema) const;
   // Waits until the cluster is founded, and founds it if that is not done.
@@ -215,6 +212,7 @@ class Site {
   std::unique_ptr<replication::ClusterGroup> group_;  // behind raft_, so that it goes first
   std::shared_ptr<replication::SiteShards> shards_;   // of the database that was opened
   std::unique_ptr<replication::SiteService> service_;
+  std::unique_ptr<replication::ClusterAdministration> administration_;
   std::unique_ptr<replication::MemberKeeper> keeper_;
 };
 

@@ -10,8 +10,10 @@
 #include "base/bytes/random_bytes.h"
 #include "base/file/files.h"
 #include "base/thread/fork_guard.h"
+#include "replication/cluster/cluster_administration.h"
 #include "replication/cluster/cluster_rules.h"
 #include "replication/cluster/conversion.h"
+#include "replication/cluster/lost_majority.h"
 #include "replication/cluster/member_keeper.h"
 #include "replication/cluster/site_call.h"
 #include "replication/cluster/site_identity.h"
@@ -31,6 +33,7 @@
 namespace topicdb {
 
 using replication::CheckFormat;
+using replication::ClusterAdministration;
 using replication::ClusterCommand;
 using replication::ClusterCommandKind;
 using replication::ClusterGroup;
@@ -42,6 +45,7 @@ using replication::IsRefusal;
 using replication::LeftUntil;
 using replication::MemberKeeper;
 using replication::MemberKeeperOptions;
+using replication::RaftPosition;
 using replication::RaftSite;
 using replication::RaftSiteOptions;
 using replication::ReplicaOptions;
@@ -195,6 +199,8 @@ Result<std::unique_ptr<Site>> Site::Start(SiteOptions options) {
                                                  site->identity_->group, given.newest_format);
   MemberKeeperOptions keeps{given.name, site->identity_->group, site->OwnAddress(),
                             kSilentElections * given.election_timeout};
+  site->administration_ =
+      std::make_unique<ClusterAdministration>(site->group_.get(), site->service_.get(), given.path);
   site->keeper_ = std::make_unique<MemberKeeper>(site->raft_.get(), site->group_.get(), keeps);
   for (const auto& [name, address] : given.sites) {
     if (name == given.name || address.empty()) continue;
@@ -426,5 +432,55 @@ Status Site::AwaitMade(milliseconds patience) const {
 }
 
 Status Site::Standing() const { return keeper_->standing(); }
+
+Status Site::Leave(const std::string& name, milliseconds patience) {
+  return administration_->Leave(name, patience);
+}
+
+Status Site::Forget(const std::string& name, milliseconds patience) {
+  return administration_->Forget(name, patience);
+}
+
+Status Site::StepDown(const std::string& name) { return administration_->StepDown(name); }
+
+Result<std::size_t> Site::Balance() { return administration_->Balance(shards_.get()); }
+
+Result<std::uint32_t> Site::Upgrade(milliseconds patience) {
+  return administration_->Upgrade(patience);
+}
+
+Result<std::vector<ReplicaVerification>> Site::Verify(milliseconds patience,
+                                                      const InterruptCheck& interrupted) {
+  return administration_->Verify(shards_.get(), patience, interrupted);
+}
+
+Status Site::Heal(const std::string& name, std::uint32_t shard) {
+  return administration_->Heal(name, shard);
+}
+
+std::vector<ReplicaReport> Site::Replicas() const {
+  std::vector<ReplicaReport> reports;
+  if (shards_ == nullptr) return reports;
+  for (const auto& [index, replica] : shards_->All()) {
+    const auto status = shards_->StatusOf(index);
+    if (!status.ok()) continue;
+    const RaftPosition& position = status->position;
+    const Status failure = replica->failure();
+    reports.push_back({index, replica->state(), position.leader, position.term, status->committed,
+                       status->applied, status->first, status->last,
+                       failure.ok() ? replica->damage() : failure});
+  }
+  return reports;
+}
+
+Result<StoredSite> Site::Load(const std::string& path) { return replication::LoadStoredSite(path); }
+
+Status Site::ForgetOthers(const SiteOptions& options) {
+  RaftSiteOptions raft;
+  raft.authority = options.authority;
+  raft.certificate = options.certificate;
+  raft.key = options.key;
+  return replication::ForgetOthers(options.path, std::move(raft));
+}
 
 }  // namespace topicdb
