@@ -207,6 +207,9 @@ class Site(Closing):
         Arguments:
             path: the directory of the database at the site.
 
+        Returns:
+            Their names, in order; none if the site is the only one.
+
         Raises:
             NotFoundError: it is not the directory of a site.
             ClusterError: the site knows of no cluster yet, or has left it.
@@ -236,8 +239,10 @@ class Site(Closing):
 
         Arguments:
             path: the directory of the database at the site.
-            tls_authority, tls_certificate, tls_key: those with which the site talks to the others,
-                which are asked whether they are up.
+            tls_authority: the file with which the site checks the others, which are asked whether
+                they are up.
+            tls_certificate: the certificate that it shows to them.
+            tls_key: its private key. All three are given, or none.
 
         Returns:
             The names of the sites that are forgotten.
