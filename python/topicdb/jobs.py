@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 MEMORY_BYTES = 64 << 20
 COMMIT_TIMEOUT_SECONDS = 60.0
-Place: TypeAlias = "str | os.PathLike[str] | Database"
-"""The directory of a database, or one that ``topicdb.connect`` has returned."""
+Place: TypeAlias = "str | os.PathLike[str] | Database | Directory"
+"""The directory of a database, or a database that is open: at a site, or by ``topicdb.connect``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,8 @@ class Applied:
 
 
 def _staging_of(place: Place) -> Staging:
+    if isinstance(place, Directory):
+        return place
     return Directory(place) if isinstance(place, (str, os.PathLike)) else place._staging()
 
 
@@ -124,9 +126,10 @@ class StagedWriter:
         """Begins an attempt.
 
         Arguments:
-            path: the directory of an existing database, or one that ``topicdb.connect`` has
-                returned. For that the writer stages in a temporary folder of this machine, and
-                ``finish`` sends the files to the server. The token needs ``--everything``.
+            path: the directory of an existing database, or a database that is open. At a site,
+                ``finish`` brings the files to all sites. For a database of ``topicdb.connect`` the
+                writer stages in a temporary folder of this machine, and ``finish`` sends the files
+                to the server. The token needs ``--everything``.
             job: 1 to 128 letters, digits, ``-``, ``_`` or ``.``; the same in all tasks of a job and
                 in no other job.
             memory_bytes: how many bytes of messages it holds before it writes them (default 64

@@ -24,11 +24,13 @@ from topicdb import _core, jobs
 from topicdb.arguments.filters import any_of, filter_list
 from topicdb.arguments.forms import Form
 from topicdb.arguments.times import TimeLike, time_range_us
+from topicdb.cooperating import Directory
 from topicdb.creating import checked_path
 from topicdb.cursor.scan import SLICE_BYTES_MAX, Scan, missing_metadata
 from topicdb.cursor.tail import Tail
 from topicdb.engine import Engine
 from topicdb.engines.features import lacks_of
+from topicdb.engines.staging import staging_of
 from topicdb.parquet.results import Exported as Exported
 from topicdb.parquet.results import Imported as Imported
 from topicdb.types import Slice
@@ -94,7 +96,8 @@ def import_files(
     check_quota = partial(_check_quota, engine)
     engine.append_rows([], None)  # raises the error of a handle that is closed or only reads
     check_quota()
-    work = _Import(engine.path, engine.schema, _paths(path), key, repeat, progress)
+    place = staging_of(engine)
+    work = _Import(place, engine.path, engine.schema, _paths(path), key, repeat, progress)
     return work.run(_applied(engine), check_quota)
 
 
@@ -141,7 +144,8 @@ def import_into(
     options.read_only = True
     with closing(_core.Database.open(checked_path(database_path), options)) as engine:
         applied = _applied(engine)
-        work = _Import(engine.path, engine.schema, _paths(path), key, repeat, progress)
+        place = Directory(engine.path)
+        work = _Import(place, engine.path, engine.schema, _paths(path), key, repeat, progress)
     return work.run(applied, lambda: None)
 
 
@@ -372,6 +376,7 @@ class _Import:
 
     def __init__(
         self,
+        place: Directory,
         database_path: str,
         schema: dict[str, Any],
         paths: list[Path],
@@ -387,7 +392,7 @@ class _Import:
                 f"key: {database_path} is sharded by topic, and its messages have no keys: leave "
                 "the option out, or import into a database that was created with shard_by='key'"
             )
-        self._path = database_path
+        self._place = place
         self._is_state = schema["layout"] == "skipstream"
         self._sources = reading.open_sources(paths, key)
         for source in self._sources:
@@ -405,10 +410,10 @@ class _Import:
         try:
             self._stage()
             check_before_commit()
-            committed = [jobs.commit(self._path, job, [staged]) for job, staged in self._staged]
+            committed = [jobs.commit(self._place, job, [staged]) for job, staged in self._staged]
         except BaseException:
             for job, _ in self._staged:
-                jobs.abort(self._path, job)  # unless it is committed
+                jobs.abort(self._place, job)  # unless it is committed
             raise
         return self._imported(
             repeated=bool(committed) and all(one.repeated for one in committed),
@@ -424,7 +429,7 @@ class _Import:
         rows = next(pieces, None)
         while rows is not None:
             job, size = self._job(len(self._staged)), 0
-            with jobs.StagedWriter(self._path, job) as writer:
+            with jobs.StagedWriter(self._place, job) as writer:
                 while rows is not None and (size < _STATE_BYTES_MAX or not self._is_state):
                     _append(writer, rows)
                     size += rows.batch.nbytes

@@ -67,6 +67,21 @@ def test_a_batch_of_a_sequence_is_stored_once(three: Sites) -> None:
     assert count(a, "s/#") == 2 * ROWS
 
 
+def test_files_are_imported_at_any_site(three: Sites, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    file = tmp_path / "rows.parquet"
+    with topicdb.open(tmp_path / "local.db") as local:
+        local.append([(f"i/{n % 9}", n + 1, b"%d" % n) for n in range(ROWS)])
+        local.export_parquet(file)
+    a, b, c = (three.databases[name] for name in NAMES)
+    assert b.import_parquet(file).messages == ROWS
+    for database in (a, b, c):
+        assert count(database, "i/#") == ROWS
+    again = c.import_parquet(file)
+    assert again.repeated
+    assert count(a, "i/#") == ROWS
+
+
 def test_the_directory_of_a_site_takes_no_commit(three: Sites) -> None:
     path = three.databases["a"].path
     staged = stage(path, "by-path", "p")
