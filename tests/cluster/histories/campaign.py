@@ -10,17 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import topicdb
-from cluster.histories.checks import Contents, faults_of
-from cluster.histories.client import KEYS, SHARDS, Client, Sender, Shared
+from cluster.histories.checks import Contents, Timestamps, faults_of
+from cluster.histories.client import ASSIGNED, KEYS, SHARDS, Client, Sender, Shared
 from cluster.histories.history import History, Operation
 from cluster.histories.nemesis import Nemesis
 from cluster.histories.network import Network
-from cluster.histories.processes import NAMES, Processes
+from cluster.histories.processes import FOUNDERS, Processes
 
 CLIENTS = 6
 EQUAL_S = 120.0  # how long sites may differ after the last fault
 END_S = 250.0
 BARRIER = "end/"
+COMPARE_S = 250.0  # how long a replica may be too new to be compared
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Report:
     faults: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     checked: str = ""
+    compared: int = 0
     broken: list[str] = field(default_factory=list)
 
     def lines(self, seed: int) -> Iterator[str]:
@@ -68,6 +70,7 @@ class Report:
         yield f"  operations: {_listed(kinds)}"
         yield f"  refused: {_listed(failed)}"
         yield f"  faults: {_listed(self.faults)}"
+        yield f"  replicas that were compared: {self.compared}"
         yield from (f"  {line}" for line in self.checked.splitlines())
         yield from (f"  FAULT: {line}" for line in self.broken)
         yield f"  seed {seed}: {'FAILED' if self.broken else 'all is well'}"
@@ -85,17 +88,18 @@ def run(plan: Plan, directory: Path, network: Network) -> Report:
             known = ", ".join(nemesis.known)
             raise ValueError(f"--faults: there is no {' or '.join(unknown)} here, but {known}")
         report.faults = nemesis.done
-        sites.start(*NAMES)
+        sites.start(*FOUNDERS)
         _operate(plan, nemesis, sites, history)
-        stored = _settled(sites)
+        stored, timestamps = _settled(sites)
         _read_all(sites, history, stored)
         sites.at_all(lambda database: _verify(database, report.broken))
+        _compare(sites, report)
     finally:
         sites.close()
         history.close()
     report.seconds = time.monotonic() - began
     report.operations = history.operations
-    report.broken += faults_of(report.operations, stored)
+    report.broken += faults_of(report.operations, stored, timestamps)
     if plan.checker is not None:
         _check(plan.checker, history.path, report)
     return report
@@ -134,18 +138,20 @@ def _operate(plan: Plan, nemesis: Nemesis, sites: Processes, history: History) -
             raise RuntimeError(f"{client.name}: its last call has not ended in {END_S:g} s")
 
 
-def _settled(sites: Processes) -> dict[str, Contents]:
+def _settled(sites: Processes) -> tuple[dict[str, Contents], dict[str, Timestamps]]:
     """Returns what each site has, once all have the same, or after a while what they have then."""
     sites.at_all(_write_to_all_shards)
     until = time.monotonic() + EQUAL_S
     while True:
         stored: dict[str, Contents] = {}
-        for name in NAMES:
+        timestamps: dict[str, Timestamps] = {}
+        for name in sites.members:
             with sites.connect(name) as database:
                 _write_to_all_shards(database)  # behind these it has all that came before
-                stored[name] = _contents(database)
-        if all(one == stored[NAMES[0]] for one in stored.values()) or time.monotonic() > until:
-            return stored
+                stored[name], timestamps[name] = _contents(database)
+        first, *others = stored.values()
+        if all(one == first for one in others) or time.monotonic() > until:
+            return stored, timestamps
 
 
 def _write_to_all_shards(database: topicdb.Database) -> None:
@@ -154,12 +160,16 @@ def _write_to_all_shards(database: topicdb.Database) -> None:
             tx.write(f"{BARRIER}{shard}", 0, b"")
 
 
-def _contents(database: topicdb.Database) -> Contents:
+def _contents(database: topicdb.Database) -> tuple[Contents, Timestamps]:
     found: dict[str, list[str]] = {}
+    timestamps: dict[str, int] = {}
     for message in database.scan("#", order="time"):
+        value = message.value.decode()
         if not message.topic.startswith(BARRIER):
-            found.setdefault(message.topic, []).append(message.value.decode())
-    return found
+            found.setdefault(message.topic, []).append(value)
+        if message.topic.startswith(ASSIGNED):
+            timestamps[value] = message.timestamp
+    return found, timestamps
 
 
 def _read_all(sites: Processes, history: History, stored: dict[str, Contents]) -> None:
@@ -170,7 +180,7 @@ def _read_all(sites: Processes, history: History, stored: dict[str, Contents]) -
     with sites.network.connect(sites.urls.values()) as database:
         for key in KEYS:
             reader.get(database, key)
-        for topic in stored[NAMES[0]]:
+        for topic in next(iter(stored.values())):
             if topic.startswith("log/"):
                 reader.read(database, topic)
 
@@ -180,6 +190,23 @@ def _verify(database: topicdb.Database, broken: list[str]) -> None:
     found = database.verify(deep=True)
     if not found.ok:
         broken.append(f"{database.path}: verify finds damage: {found}")
+
+
+def _compare(sites: Processes, report: Report) -> None:
+    """Has the sites compare their replicas, until each was compared."""
+    until = time.monotonic() + COMPARE_S
+    while True:
+        with sites.connect(sites.members[0]) as database:
+            assert database.cluster is not None
+            found = database.cluster.verify(timeout="60s").replicas
+        wrong = [one for one in found if one.outcome != "same"]
+        missing = set(sites.members) - {one.site for one in found}
+        is_clear = all(one.outcome == "not compared" for one in wrong) and not missing
+        if not wrong or not is_clear or time.monotonic() > until:
+            break
+    report.compared = len(found) - len(wrong)
+    report.broken += [f"a replica is not as the others: {one}" for one in wrong]
+    report.broken += [f"site {one} was not compared" for one in sorted(missing)]
 
 
 def _check(checker: Path, history: Path, report: Report) -> None:

@@ -8,26 +8,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from cluster.histories.client import ACCOUNTS, BALANCE, PAIRS
 from cluster.histories.history import Operation
 
 Contents = Mapping[str, Sequence[str]]
 """The values of each topic, in their order."""
+Timestamps = Mapping[str, int]
+"""Those that the database has assigned to messages, by value."""
 WRITES = {"append": "topic", "same": "topic", "put": "key", "cas": "key", "race": "name"}
 """The operations that write a value that no other one writes, and the argument that says where."""
 ONCE = ("log/", "same/", "map/", "race/")
 
 
-def faults_of(operations: Sequence[Operation], stored: Mapping[str, Contents]) -> list[str]:
-    """Returns all faults. ``stored``: what each site has in the end."""
+def faults_of(
+    operations: Sequence[Operation],
+    stored: Mapping[str, Contents],
+    timestamps: Mapping[str, Timestamps] | None = None,
+) -> list[str]:
+    """Returns all faults. ``stored`` and ``timestamps``: what each site has in the end."""
     found = [*_differences(stored), *_serials(operations), *_promises_of_reads(operations)]
     for site, contents in stored.items():
         checks = (_written, _races, _invariants, _peeks)
         found += [
             f"site {site}: {fault}" for check in checks for fault in check(operations, contents)
         ]
+    for site, assigned in (timestamps or {}).items():
+        found += [f"site {site}: {fault}" for fault in _timestamps(operations, assigned)]
     return list(dict.fromkeys(found))
 
 
@@ -99,6 +107,23 @@ def _written(operations: Sequence[Operation], stored: Contents) -> Iterator[str]
         found = [value for value in stored.get(topic, []) if value in set(values)]
         if sorted(found) == sorted(values) and found != values:
             yield f"{topic}: the order of serials is {values}, the order of messages {found}"
+
+
+def _timestamps(operations: Sequence[Operation], assigned: Timestamps) -> Iterator[str]:
+    """Finds timestamps that do not rise with the serials of their shard, whatever clocks said."""
+    shards: dict[str, list[tuple[int, str]]] = {}
+    for one in _of(operations, "append", "same"):
+        value = one.argument["value"]
+        if one.is_done and one.result is not None and value in assigned:
+            ((shard, serial),) = one.result["serials"].items()
+            shards.setdefault(shard, []).append((serial, value))
+    for shard, found in shards.items():
+        for (_, earlier), (serial, value) in pairwise(sorted(found)):
+            if assigned[value] <= assigned[earlier]:
+                yield (
+                    f"shard {shard}: {value}, of serial {serial}, has the timestamp "
+                    f"{assigned[value]}, and {earlier} before it has {assigned[earlier]}"
+                )
 
 
 def _races(operations: Sequence[Operation], stored: Contents) -> Iterator[str]:

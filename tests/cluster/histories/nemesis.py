@@ -1,4 +1,4 @@
-"""What fails while clients run: processes, and links between sites."""
+"""What fails while clients run: processes, links between sites, clocks; and sites come and go."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from pathlib import Path
 
 from cluster.histories.client import SHARDS
 from cluster.histories.history import History
+from cluster.histories.membership import Membership
 from cluster.histories.network import CLIENTS, Broken
 from cluster.histories.processes import NAMES, Processes
 
 PATIENCE_S = 8.0  # how long a fault lasts at most, unless another site has to lead first
 LED_S = 20.0
 DELAY_S, JITTER_S, LOST = 0.2, 0.1, 0.05
+SHIFT_S = 3600  # how wrong a clock is
 POLL_S = 0.1
 Fault = Callable[[], str]
 """Does a fault, and returns the sites that it has hit."""
@@ -38,9 +40,21 @@ class Nemesis:
         self.known: dict[str, Fault] = {
             "kill-leader": lambda: self._kill(self._leader()),
             "kill-any": lambda: self._kill(self._any()),
-            "kill-all": lambda: self._kill(*NAMES),
+            "kill-all": lambda: self._kill(*self._sites.members),
             "stop-leader": lambda: self._stop(self._leader()),
             "stop-any": lambda: self._stop(self._any()),
+        }
+        meanwhile: dict[str, Callable[[str], object]] = {"kill": self._kill, "stop": self._pause}
+        if sites.network.has_links:
+            meanwhile["cut"] = lambda name: self._cut(name, "both", with_clients=True)
+        membership = Membership(sites, history, self._random, meanwhile)
+        self.known |= {
+            "join-site": membership.join,
+            "leave-site": membership.leave,
+            "forget-site": membership.forget,
+            "step-down": lambda: membership.step_down(self._leader()),
+            "balance": membership.balance,
+            "shift-clock": lambda: self._shift_clock(membership),
         }
         if sites.network.has_links:
             self.known |= {
@@ -83,7 +97,7 @@ class Nemesis:
         self._history.await_more(self._random.randint(least, most), PATIENCE_S)
 
     def _any(self) -> str:
-        return self._random.choice(NAMES)
+        return self._random.choice(self._sites.members)
 
     def _leader(self) -> str:
         return self._await_leader(None)
@@ -110,6 +124,24 @@ class Nemesis:
             self._operate(5, 40)
         return name
 
+    def _pause(self, name: str) -> None:
+        """Stops a site, whether or not another one can lead then."""
+        with self._sites.stopped(name):
+            self._operate(5, 40)
+
+    def _shift_clock(self, membership: Membership) -> str:
+        """Has the clock of one site be wrong, and of no other, until the next fault of this kind.
+
+        Then a site leads whose clock is right, or it led before.
+        """
+        name = self._random.choice([self._leader(), self._any()])
+        shift = self._random.choice([-SHIFT_S, SHIFT_S])
+        for one in NAMES:
+            self._sites.set_clock(one, shift if one == name else 0)
+        self._operate(20, 60)
+        membership.step_down(name)
+        return f"{name} {shift:+d} s"
+
     @contextmanager
     def _broken(self, broken: Broken) -> Iterator[None]:
         self._sites.network.set_links(broken)
@@ -130,8 +162,8 @@ class Nemesis:
         return name
 
     def _cut_one_link(self) -> str:
-        """Cuts the link between two sites, which both still hear the third one."""
-        name, other = self._random.sample(NAMES, 2)
+        """Cuts the link between two sites, which both still hear the others."""
+        name, other = self._random.sample(self._sites.members, 2)
         with self._broken([*_cuts(name, [other], "both")]):
             self._operate(5, 40)
         return f"{name} {other}"

@@ -9,7 +9,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -35,8 +35,14 @@ class Network(Protocol):
     def command(self, site: str) -> list[str]:
         """Returns what begins a command that is to run at a site."""
 
-    def arguments(self, site: str) -> list[str]:
-        """Returns the arguments of ``topicdb serve`` that depend on the network."""
+    def arguments(
+        self, site: str, *, founds: Collection[str] = (), joins: Collection[str] = ()
+    ) -> list[str]:
+        """Returns the arguments of ``topicdb serve`` that depend on the network.
+
+        ``founds``: the sites that found the cluster with this one; or ``joins``: those that this
+        one may ask to join.
+        """
 
     def url(self, site: str) -> str:
         """Returns where clients find a site."""
@@ -63,8 +69,10 @@ class Loopback:
     def command(self, site: str) -> list[str]:
         return []
 
-    def arguments(self, site: str) -> list[str]:
-        return ["--sites", _pairs(self._peers), "--listen", self._listen[site]]
+    def arguments(
+        self, site: str, *, founds: Collection[str] = (), joins: Collection[str] = ()
+    ) -> list[str]:
+        return [*_peers(self._peers, site, founds, joins), "--listen", self._listen[site]]
 
     def url(self, site: str) -> str:
         return f"grpc://{self._listen[site]}"
@@ -126,10 +134,13 @@ class Namespaces:
             return []
         return ["nsenter", f"--net=/proc/{self._holders[site].pid}/ns/net", "--"]
 
-    def arguments(self, site: str) -> list[str]:
+    def arguments(
+        self, site: str, *, founds: Collection[str] = (), joins: Collection[str] = ()
+    ) -> list[str]:
         peers = {one: f"{self._addresses[one]}:{PEERS_PORT}" for one in self._holders}
         root, certificate, key = self._certificates
-        given = ["--sites", _pairs(peers), "--listen", f"{self._addresses[site]}:{PORT}"]
+        given = _peers(peers, site, founds, joins)
+        given += ["--listen", f"{self._addresses[site]}:{PORT}"]
         given += ["--tls-cert", str(certificate), "--tls-key", str(key), "--peers-ca", str(root)]
         return [*given, "--insecure"]  # without tokens
 
@@ -207,5 +218,10 @@ def _make_certificates(directory: Path, addresses: Iterable[str]) -> tuple[Path,
     return root, certificate, key
 
 
-def _pairs(addresses: dict[str, str]) -> str:
-    return ",".join(f"{site}={address}" for site, address in addresses.items())
+def _peers(
+    addresses: dict[str, str], site: str, founds: Collection[str], joins: Collection[str]
+) -> list[str]:
+    if not joins:
+        return ["--sites", ",".join(f"{one}={addresses[one]}" for one in founds)]
+    others = ",".join(addresses[one] for one in joins if one != site)
+    return ["--join", others, "--address", addresses[site]]
