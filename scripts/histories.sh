@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs clusters of three sites in which processes and links fail, and checks what their clients were told:
+# Runs clusters in which processes and links fail and sites come and go, and checks what their clients were told:
 # `histories.sh run [ARGUMENT...]` runs TOPICDB_HISTORY_SEEDS (5) seeds, some five minutes each. Arguments go to
 # tests/cluster/histories. `histories.sh checker FILE` only compiles tests/cluster/checker, which needs Go 1.19 or
 # newer, into FILE, and ends with 75 if that cannot be done here. Without it, histories are checked in Python only.

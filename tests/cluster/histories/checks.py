@@ -114,9 +114,13 @@ def _timestamps(operations: Sequence[Operation], assigned: Timestamps) -> Iterat
     shards: dict[str, list[tuple[int, str]]] = {}
     for one in _of(operations, "append", "same"):
         value = one.argument["value"]
-        if one.is_done and one.result is not None and value in assigned:
+        if not one.is_done or one.result is None:
+            continue
+        if value in assigned:
             ((shard, serial),) = one.result["serials"].items()
             shards.setdefault(shard, []).append((serial, value))
+        else:
+            yield f"{value} was acknowledged, and has no timestamp"
     for shard, found in shards.items():
         for (_, earlier), (serial, value) in pairwise(sorted(found)):
             if assigned[value] <= assigned[earlier]:

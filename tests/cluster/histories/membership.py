@@ -22,8 +22,8 @@ LEAST = len(FOUNDERS)
 class Membership:
     """Changes the sites of a cluster. The thread of the run uses it.
 
-    Something else fails while a site joins or leaves. The cluster has at least three sites behind
-    each change, so that it goes on without any one of them.
+    Something else may fail while a site joins or leaves. After each fault the cluster has at least
+    three sites, so that it goes on without any one of them.
     """
 
     def __init__(

@@ -55,6 +55,12 @@ class TestRuns:
         assert "faults: kill-leader 1" in told
         assert told.count(": linearizable") == (3 if checker else 0)
 
+    def test_sites_come_and_go_and_a_clock_is_wrong(self) -> None:
+        kinds = ["balance", "forget-site", "join-site", "leave-site", "shift-clock", "step-down"]
+        few = ("--operations", 300, "--faults", ",".join(kinds), "--faults-max", len(kinds))
+        told = run_histories("--no-namespaces", *few)
+        assert f"faults: {', '.join(f'{kind} 1' for kind in kinds)}" in told
+
     @pytest.mark.skipif(bool(what_lacks()), reason=f"no network namespaces: {what_lacks()}")
     def test_links_are_cut_and_slow(self) -> None:
         kinds = ["cut-leader", "cut-from-leader", "delay-leader", "loss-all"]
@@ -165,6 +171,19 @@ class TestChecks:
     ) -> None:
         (fault,) = (one for one in faults_of(operations, {"a": stored}) if message in one)
         assert fault
+
+    @pytest.mark.parametrize("second", [7, 6])
+    def test_timestamps_that_do_not_rise(self, second: int) -> None:
+        stored = {"a": {"log/0": ["1", "2"]}}
+        assert faults_of(LOG, stored, {"a": {"1": 7, "2": 8}}) == []
+        (fault,) = faults_of(LOG, stored, {"a": {"1": 7, "2": second}})
+        told = f"shard 0: 2, of serial 2, has the timestamp {second}, and 1 before it has 7"
+        assert fault == f"site a: {told}"
+
+    def test_a_message_without_a_timestamp(self) -> None:
+        stored = {"a": {"log/0": ["1", "2"]}}
+        (fault,) = faults_of(LOG, stored, {"a": {"1": 7}})
+        assert fault == "site a: 2 was acknowledged, and has no timestamp"
 
     def test_sites_that_differ(self) -> None:
         stored = {"a": {"log/0": ["1", "2"]}, "b": {"log/0": ["1"]}}
