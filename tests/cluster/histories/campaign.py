@@ -207,6 +207,7 @@ def _compare(sites: Processes, report: Report) -> None:
     report.compared = len(found) - len(wrong)
     report.broken += [f"a replica is not as the others: {one}" for one in wrong]
     report.broken += [f"site {one} was not compared" for one in sorted(missing)]
+    report.broken += [f"{path}: a site has found damage" for path in sites.quarantined()]
 
 
 def _check(checker: Path, history: Path, report: Report) -> None:

@@ -41,6 +41,7 @@ class Processes:
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._members = set(FOUNDERS)
         self._joined: set[str] = set()
+        self._damaged: list[Path] = []
         self._clock = build_shim(CLOCK)
         for name in NAMES:
             self._clock_of(name).write_bytes(struct.pack("=qq", 0, 0))
@@ -107,8 +108,19 @@ class Processes:
                 process.kill()
                 process.communicate()
                 raise RuntimeError(f"site {name} has left {START_S:g} s ago, and serves") from None
+        self._damaged += self._quarantined(name)
         self._members.remove(name)
         shutil.rmtree(self._directory / name)
+
+    def quarantined(self) -> list[Path]:
+        """Returns what any site has put aside as damaged, though nothing here damages files."""
+        return [
+            *self._damaged,
+            *(path for name in self.members for path in self._quarantined(name)),
+        ]
+
+    def _quarantined(self, name: str) -> list[Path]:
+        return list((self._directory / name / "quarantine").glob("*"))
 
     def set_clock(self, name: str, ahead_s: int) -> None:
         """Has the clock of a site be wrong by this much from now on, also if it is started anew."""
