@@ -71,7 +71,7 @@ func byObject(of subject, history []operation) map[string][]operation {
 // decide says whether an order of the operations explains all answers.
 func decide(of subject, object string, operations []operation, timeLimit time.Duration) verdict {
 	given := make([]porcupine.Operation, 0, len(operations))
-	for _, op := range operations {
+	for _, op := range withoutUnread(operations) {
 		input := event{object, op}
 		given = append(given, porcupine.Operation{ClientId: op.Client, Input: input, Call: op.Begin, Return: op.end()})
 	}

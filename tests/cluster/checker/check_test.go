@@ -82,6 +82,16 @@ func TestAnUnknownOutcomeMayComeLateOrNever(t *testing.T) {
 	expect(t, broken, "line 3", logs, add("1", 0, "null"), read(`["1"]`, 1, "2"), read("[]", 3, "4"))
 }
 
+func TestManyAppendsThatNobodyReadNeedNoSearch(t *testing.T) {
+	lines := []string{}
+	for n := 0; n < 40; n++ {
+		lines = append(lines, add(fmt.Sprintf("x%d", n), n, "null"))
+	}
+	lines = append(lines, add("1", 100, "null"), read(`["1"]`, 101, "102"))
+	expect(t, good, "41 of unknown outcome: linearizable", logs, lines...)
+	expect(t, broken, "NOT LINEARIZABLE", logs, append(lines, read("[]", 103, "104"))...)
+}
+
 func TestWhatSurelyFailedDoesNothing(t *testing.T) {
 	failed := line(1, "put", `{"key":"k","value":"1"}`, `{"failed":"ConflictError"}`, 0, "1")
 	expect(t, good, "1 operations", mapKeys, failed, get("null", 2, "3"))

@@ -135,6 +135,26 @@ var logs = subject{
 	},
 }
 
+// withoutUnread leaves out appends of unknown outcome whose values no read has returned. Reads return all
+// values of a topic. So such an append can only come behind all of them, where it explains nothing.
+func withoutUnread(operations []operation) []operation {
+	seen := map[string]bool{}
+	for _, op := range operations {
+		if op.Operation == "read" && !op.isUnknown() {
+			for _, value := range op.Result.Values {
+				seen[value] = true
+			}
+		}
+	}
+	var left []operation
+	for _, op := range operations {
+		if op.Operation != "append" || !op.isUnknown() || seen[*op.Argument.Value] {
+			left = append(left, op)
+		}
+	}
+	return left
+}
+
 // text returns a value that may be nothing as a text; values never are "(nothing)".
 func text(value *string) string {
 	if value == nil {
