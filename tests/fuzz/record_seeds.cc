@@ -170,16 +170,26 @@ void WriteCluster(Seeds* seeds) {
   command.job.job = "load";
   command.job.sequence = "load";
   command.job.shards = {0, 300};
-  for (std::uint8_t kind = 3; kind <= 9; ++kind) {
+  for (std::uint8_t kind = 3; kind <= 10; ++kind) {
     command.kind = replication::ClusterCommandKind{kind};
     write(FuzzRecord::kClusterCommand, replication::Encode(command));
   }
-  for (std::uint8_t kind = 1; kind <= 4; ++kind) {
+  for (std::uint8_t kind = 1; kind <= 8; ++kind) {
     call.kind = replication::SiteCallKind{kind};
     write(FuzzRecord::kSiteCall, replication::Encode(call));
   }
-  write(FuzzRecord::kSiteAnswer,
-        replication::Encode(replication::SiteAnswer{ClusterFault("no"), 77, command.founded}));
+  replication::SiteAnswer answer;
+  answer.status = ClusterFault("no");
+  answer.group = 77;
+  answer.state = command.founded;
+  write(FuzzRecord::kSiteAnswer, replication::Encode(answer));
+  answer.format = 2;
+  answer.digest = "bytes";
+  answer.state.format = 2;
+  answer.state.jobs = {command.job};
+  write(FuzzRecord::kSiteAnswer, replication::Encode(answer));
+  write(FuzzRecord::kClusterSnapshot,
+        replication::Encode(replication::ClusterSnapshot{300, answer.state}));
 }
 
 void WriteStaged(Seeds* seeds) {
