@@ -160,11 +160,13 @@ Status Replica::failure() const {
 
 void Replica::TakeCommitted(const std::vector<CommittedEntry>& entries) {
   const MutexLock lock(mutex_);
-  if (!failure_.ok() || !damage_.ok()) return;
+  if (!failure_.ok()) return;
+  // A write that was under way when the damage was found still waits for its entry.
+  if (!damage_.ok() && reign_ == nullptr) return;
   for (const CommittedEntry& entry : entries) {
     if (awaits_ != 0 && entry.place.index != awaits_) continue;
     awaits_ = 0;
-    unflushed_bytes_ += entry.bytes.size();
+    if (damage_.ok()) unflushed_bytes_ += entry.bytes.size();
     KeptEntry kept{entry.place, std::string(entry.bytes)};
     if (reign_ != nullptr) {
       reign_->Pass(std::move(kept));
