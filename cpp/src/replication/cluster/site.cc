@@ -232,7 +232,7 @@ std::array<std::uint8_t, 16> Site::cluster_id() const { return group_->state().i
 
 std::vector<ClusterSite> Site::Sites() const { return group_->state().sites; }
 
-std::uint32_t Site::format() const { return group_->state().format; }
+std::uint32_t Site::format() const { return group_->format(); }
 
 Status Site::SetAddress(const std::string& name, const std::string& address) {
   std::uint64_t replica = 0;

@@ -137,10 +137,9 @@ SiteAnswer SiteService::Do(const SiteCall& call) {
 }
 
 Result<std::uint32_t> SiteService::NewestFormatOf(const ClusterSite& other) {
-  if (other.replica == site_.replica()) return newest_format_;
   SiteCall call;
   call.kind = SiteCallKind::kFormat;
-  const auto answer = AskSite(&site_, other.replica, call, kAnswerPatience, kConnectPatience);
+  const auto answer = Ask(other, call, kAnswerPatience, kConnectPatience);
   if (answer.ok()) return answer->format;
   // A site that knows of no formats does not understand the call.
   if (answer.status().code() == Code::kNotFound && IsUp(other)) return kClusterFormatFirst;
@@ -171,7 +170,7 @@ Result<std::uint32_t> SiteService::Upgrade(milliseconds patience) {
   if (command.format <= state.format) return state.format;
   const Status proposed = group_.Propose(command, patience);
   if (!proposed.ok() && proposed.code() != Code::kConflict) return proposed;
-  return group_.state().format;
+  return group_.format();
 }
 
 SiteAnswer SiteService::AddSite(const SiteCall& call) {
@@ -181,7 +180,7 @@ SiteAnswer SiteService::AddSite(const SiteCall& call) {
   command.id = call.id;
   command.peers = call.peers;
   // While an earlier format is in force, nobody writes that the site can work with a later one.
-  command.format = std::min(call.format, group_.state().format);
+  command.format = std::min(call.format, group_.format());
   const Status added = group_.Propose(command, kAddPatience);
   if (!added.ok() && added.code() != Code::kConflict) return AnswerOf(added);
   return AnswerOf(Status::Ok(), group_number_, group_.state());

@@ -59,7 +59,7 @@ ClusterJobs::ClusterJobs(ClusterGroup* group, std::shared_ptr<SiteShards> shards
 Status ClusterJobs::CheckFormat() const {
   ClusterCommand command;
   command.kind = ClusterCommandKind::kAddJob;
-  return CheckInForce(FormatOf(command), group_.state().format).WithContext("jobs in a cluster");
+  return CheckInForce(FormatOf(command), group_.format()).WithContext("jobs in a cluster");
 }
 
 Status ClusterJobs::Share(const std::string& job, const std::string& file) {

@@ -70,6 +70,11 @@ ClusterState ClusterGroup::state() const {
   return now_.state;
 }
 
+std::uint32_t ClusterGroup::format() const {
+  const MutexLock lock(mutex_);
+  return now_.state.format;
+}
+
 Status ClusterGroup::failure() const {
   const MutexLock lock(mutex_);
   return failure_;

@@ -40,6 +40,8 @@ class ClusterGroup : private RaftClient {
   ~ClusterGroup() override { Close(); }
 
   ClusterState state() const TOPICDB_EXCLUDES(mutex_);
+  // Returns the format in force, without a copy of the state: each proposal to a shard asks.
+  std::uint32_t format() const TOPICDB_EXCLUDES(mutex_);
   // Returns why this site does not follow the changes of the state any more, or Ok: kSchema if the
   // cluster writes a format with which this site cannot work.
   Status failure() const TOPICDB_EXCLUDES(mutex_);
