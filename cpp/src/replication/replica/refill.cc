@@ -6,6 +6,7 @@
 #include <rocksdb/sst_file_reader.h>
 
 #include "base/file/files.h"
+#include "replication/snapshot/shard_copies.h"
 #include "replication/snapshot/snapshot_fetch.h"
 #include "rocks/rocks_compat.h"
 
@@ -40,11 +41,11 @@ Status CheckTables(const std::string& directory) {
 
 }  // namespace
 
-Refill::Refill(RaftSite* site, std::uint64_t group, std::string shard_directory,
+Refill::Refill(RaftSite* site, std::uint64_t group, const std::string& shard_directory,
                std::function<void(SnapshotManifest)> done)
     : site_(*site),
       group_(group),
-      directory_(std::move(shard_directory) + ".refill"),
+      directory_(RefillDirectory(shard_directory)),
       done_(std::move(done)) {}
 
 void Refill::Begin() {

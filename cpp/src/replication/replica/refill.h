@@ -15,14 +15,13 @@
 namespace topicdb::replication {
 
 // Asks the other replicas of a group, one after the other, for a snapshot from which the log of
-// this one goes on, fetches it, and checks its tables. It is in the directory of the shard with the
-// suffix ".refill" then. The log is not touched: it has lost nothing, so this replica votes and
-// takes entries meanwhile. The Replica owns it, and it outlives the membership of the replica in
-// its group. Thread-safe.
+// this one goes on, fetches it into RefillDirectory of the shard, and checks its tables. The log is
+// not touched: it has lost nothing, so this replica votes and takes entries meanwhile. The Replica
+// owns it, and it outlives the membership of the replica in its group. Thread-safe.
 class Refill {
  public:
   // `site` must outlive it. Its thread calls `done` with what it has fetched, once for each Begin.
-  Refill(RaftSite* site, std::uint64_t group, std::string shard_directory,
+  Refill(RaftSite* site, std::uint64_t group, const std::string& shard_directory,
          std::function<void(SnapshotManifest)> done);
   ~Refill() { Stop(); }
   Refill(const Refill&) = delete;

@@ -3,16 +3,20 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/file/files.h"
-#include "replication/snapshot/damage_note.h"
-#include "replication/snapshot/shard_copies.h"
 #include "store/shard/state/shard_rocks.h"
 
 namespace topicdb::replication {
 
 namespace {
 
-std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+// How often it looks whether somebody still has a shard that a snapshot has replaced.
+constexpr std::chrono::milliseconds kRetiredInterval(500);
+
+ReignStarter::Fitness FitnessIn(ReplicaState state) {
+  if (state == ReplicaState::kFollowing) return ReignStarter::Fitness::kFollows;
+  const bool applies = state != ReplicaState::kHealing && state != ReplicaState::kFailed;
+  return applies ? ReignStarter::Fitness::kReigns : ReignStarter::Fitness::kMustNotReign;
+}
 
 }  // namespace
 
@@ -21,11 +25,10 @@ Result<std::unique_ptr<Replica>> Replica::Open(RaftSite* site,
                                                std::uint32_t index, ReplicaOptions options) {
   std::unique_ptr<Replica> replica(
       new Replica(site, std::move(environment), index, std::move(options)));
-  TOPICDB_ASSIGN_OR_RETURN(replica->lock_, LockShard(*replica->environment_, index));
-  TOPICDB_RETURN_IF_ERROR(replica->OpenShard());
+  TOPICDB_RETURN_IF_ERROR(replica->OpenCopy());
   TOPICDB_RETURN_IF_ERROR(replica->JoinGroup());
   replica->worker_ = std::thread([self = replica.get()] { self->Work(); });
-  replica->beginner_ = std::thread([self = replica.get()] { self->BeginReigns(); });
+  replica->starter_.Start();
   return replica;
 }
 
@@ -33,20 +36,16 @@ Replica::Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environ
                  std::uint32_t index, ReplicaOptions options)
     : site_(*site),
       environment_(std::move(environment)),
-      index_(index),
       options_(std::move(options)),
       name_(environment_->NameOfShard(index)),
-      retired_(ShardDirectory(environment_->directory, index)),
+      copy_(environment_, index, [this](const LogPlace& place) { TakeDigest(place); }),
+      starter_(site, options_.group, options_.commit_patience),
       flushed_at_(std::chrono::steady_clock::now()),
       digester_([this](const Status& why) { ReportDamage(why); }),
       carrier_(site, options_.group, ShardDirectory(environment_->directory, index),
                [this](const std::string& directory) { return MakeSource(directory); }),
-      refill_(site, options_.group, ShardDirectory(environment_->directory, index),
-              [this](SnapshotManifest manifest) {
-                const MutexLock lock(mutex_);
-                refilled_ = std::move(manifest);
-                changed_.NotifyAll();
-              }),
+      healer_(site, options_.group, ShardDirectory(environment_->directory, index), options_.heals,
+              [this] { Wake(); }),
       link_(std::make_shared<LeaderLink>(
           site, options_.group, name_, options_.commit_patience,
           LeaderLink::Parts{[this] { return position().leader; },
@@ -69,7 +68,7 @@ Result<std::shared_ptr<Shard>> Replica::Lead(std::chrono::milliseconds patience)
   const MutexLock lock(mutex_);
   for (;;) {
     if (!failure_.ok()) return failure_;
-    if (state_ == ReplicaState::kLeading && !MustGiveUp()) return given_;
+    if (state_ == ReplicaState::kLeading && !MustGiveUp()) return copy_.shard();
     const bool another_leads = position_.leader != 0 && position_.leader != site_.replica();
     if (another_leads) {
       return NotLeader(name_ + ": replica " + std::to_string(position_.leader) +
@@ -85,46 +84,18 @@ Result<std::shared_ptr<Shard>> Replica::Lead(std::chrono::milliseconds patience)
 }
 
 Result<std::shared_ptr<Shard>> Replica::Read(Serial at_least, std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  CommitSignal& commits = *environment_->commits;
-  for (;;) {
-    const std::uint64_t seen = commits.count();
-    bool is_over = false;
-    {
-      const MutexLock lock(mutex_);
-      if (!failure_.ok()) return failure_;
-      is_over = closing_;  // it applies nothing more
-      if (!is_over && given_->view()->serial() >= at_least) return given_;
-    }
-    if (is_over || std::chrono::steady_clock::now() >= deadline) {
-      return Stale(name_ + ": this replica has not come to commit " +
-                   std::to_string(at_least.value()) + " within " +
-                   std::to_string(patience.count()) + " ms: read from another one");
-    }
-    commits.WaitUntil(seen, deadline);
-  }
+  const auto has_it = [at_least](const Shard& shard) { return shard.view()->serial() >= at_least; };
+  TOPICDB_RETURN_IF_ERROR(failure());
+  auto shard = copy_.Await(has_it, patience, [this] { return AppliesNoMore(); });
+  if (shard != nullptr) return shard;
+  TOPICDB_RETURN_IF_ERROR(failure());
+  return Stale(name_ + ": this replica has not come to commit " + std::to_string(at_least.value()) +
+               " within " + std::to_string(patience.count()) + " ms: read from another one");
 }
 
 bool Replica::AwaitMade(std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  CommitSignal& commits = *environment_->commits;
-  for (;;) {
-    const std::uint64_t seen = commits.count();
-    if (!shard()->view()->slabs().empty()) return true;
-    if (!failure().ok() || std::chrono::steady_clock::now() >= deadline) return false;
-    commits.WaitUntil(seen, deadline);
-  }
-}
-
-std::shared_ptr<Shard> Replica::shard() const {
-  const MutexLock lock(mutex_);
-  return given_;
-}
-
-void Replica::Watch(std::function<void(std::shared_ptr<Shard>)> replace) {
-  const MutexLock lock(mutex_);
-  replace_ = std::move(replace);
-  replace_(given_);
+  const auto is_made = [](const Shard& shard) { return !shard.view()->slabs().empty(); };
+  return copy_.Await(is_made, patience, [this] { return AppliesNoMore(); }) != nullptr;
 }
 
 ReplicaState Replica::state() const {
@@ -142,31 +113,22 @@ std::uint64_t Replica::applied() const {
 void Replica::AwaitApplied(std::uint64_t index, std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   const MutexLock lock(mutex_);
-  while (applied_ < index && reign_ == nullptr && failure_.ok() && damage_.ok() && !closing_) {
+  while (applied_ < index && reign_ == nullptr && failure_.ok() && damage().ok() && !closing_) {
     if (std::chrono::steady_clock::now() >= deadline) return;
     changed_.WaitUntil(mutex_, deadline);
   }
-}
-
-RaftPosition Replica::position() const {
-  const MutexLock lock(mutex_);
-  return position_;
-}
-
-Status Replica::failure() const {
-  const MutexLock lock(mutex_);
-  return failure_;
 }
 
 void Replica::TakeCommitted(const std::vector<CommittedEntry>& entries) {
   const MutexLock lock(mutex_);
   if (!failure_.ok()) return;
   // A write that was under way when the damage was found still waits for its entry.
-  if (!damage_.ok() && reign_ == nullptr) return;
+  const bool is_whole = damage().ok();
+  if (!is_whole && reign_ == nullptr) return;
   for (const CommittedEntry& entry : entries) {
     if (awaits_ != 0 && entry.place.index != awaits_) continue;
     awaits_ = 0;
-    if (damage_.ok()) unflushed_bytes_ += entry.bytes.size();
+    if (is_whole) unflushed_bytes_ += entry.bytes.size();
     KeptEntry kept{entry.place, std::string(entry.bytes)};
     if (reign_ != nullptr) {
       reign_->Pass(std::move(kept));
@@ -180,65 +142,26 @@ void Replica::TakeCommitted(const std::vector<CommittedEntry>& entries) {
 void Replica::TakePosition(const RaftPosition& position) {
   const MutexLock lock(mutex_);
   position_ = position;
+  starter_.Tell(position_, FitnessIn(state_));
   if (reign_ != nullptr && MustGiveUp()) reign_->End(NotLeader("this replica leads no more"));
   changed_.NotifyAll();
 }
 
-void Replica::TakeStop(const Status& why) { Fail(why); }
-
-std::string Replica::LinkToCopy() const { return ShardDirectory(environment_->directory, index_); }
-
-Status Replica::OpenShard() {
-  const std::string link = LinkToCopy();
-  TOPICDB_ASSIGN_OR_RETURN(auto note, LoadDamageNote(link));
-  if (note.has_value() && NameOf(FollowLink(link)) != note->copy) {  // it was healed
-    TOPICDB_RETURN_IF_ERROR(FinishDamage(link, note->copy).WithContext(name_));
-    note.reset();
-  }
-  TOPICDB_RETURN_IF_ERROR(PrepareCopies(link).WithContext(name_));
-  directory_ = FollowLink(link);
-  if (note.has_value() && !IsDirectory(directory_)) {  // a crash came in OpenEmpty
-    TOPICDB_RETURN_IF_ERROR(StoreDamageNote(link, {note->copy, true, note->why}));
-    TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory_));
-  }
-  Status damage = note.has_value() ? Corruption(note->why) : Status::Ok();
-  if (Status opened = OpenCopy(); !opened.ok()) {
-    if (opened.code() != Code::kCorruption || (!options_.heals && damage.ok())) return opened;
-    TOPICDB_RETURN_IF_ERROR(OpenEmpty(opened));
-    damage = std::move(opened);
-  }
-  if (damage.ok()) TOPICDB_RETURN_IF_ERROR(RemoveTree(link + ".refill"));
-  GiveOut();
-  const MutexLock lock(mutex_);
-  applied_ = replicated_->applied().index;
-  files_have_shard_ = IsMade();
-  damage_ = std::move(damage);
-  if (!damage_.ok()) state_ = ReplicaState::kHealing;
-  return Status::Ok();
+void Replica::SetState(ReplicaState state) {
+  state_ = failure_.ok() ? state : ReplicaState::kFailed;
+  starter_.Tell(position_, FitnessIn(state_));
 }
 
 Status Replica::OpenCopy() {
-  TOPICDB_RETURN_IF_ERROR(CheckCopy(directory_));
-  TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory_));
-  const bool has_tables = std::any_of(
-      names.begin(), names.end(), [](const std::string& name) { return name.ends_with(".sst"); });
-  TOPICDB_ASSIGN_OR_RETURN(replicated_, ReplicatedShard::Open(environment_, index_, link_));
-  // Every table has come with the note of an entry. So the manifest has forgotten it.
-  if (!has_tables || replicated_->applied().index != 0) return Status::Ok();
-  replicated_->Close().IgnoreError();
-  replicated_.reset();
-  return Corruption(name_ + ": " + directory_ + " has tables that its manifest does not know");
-}
-
-Status Replica::OpenEmpty(const Status& why) {
-  const std::string link = LinkToCopy();
-  DamageNote note{NameOf(directory_), false, why.message()};
-  TOPICDB_RETURN_IF_ERROR(StoreDamageNote(link, note));
-  TOPICDB_RETURN_IF_ERROR(MoveAside(link, note.copy));
-  note.is_aside = true;
-  TOPICDB_RETURN_IF_ERROR(StoreDamageNote(link, note));
-  TOPICDB_RETURN_IF_ERROR(MakeDirectory(directory_));
-  return OpenCopy();
+  TOPICDB_ASSIGN_OR_RETURN(const auto note, copy_.Open(link_, options_.heals));
+  const MutexLock lock(mutex_);
+  applied_ = copy_.replicated().applied().index;
+  files_have_shard_ = copy_.IsMade();
+  if (note.has_value()) {
+    healer_.Begin(Corruption(note->why));
+    SetState(ReplicaState::kHealing);
+  }
+  return Status::Ok();
 }
 
 Status Replica::JoinGroup() {
@@ -246,23 +169,17 @@ Status Replica::JoinGroup() {
   if (damage().ok()) applied = this->applied();
   Status joined = site_.Join(options_.group, options_.voters, applied, this);
   if (joined.code() == Code::kCorruption && applied.has_value() && options_.heals) {
-    TOPICDB_RETURN_IF_ERROR(
-        StoreDamageNote(LinkToCopy(), {NameOf(directory_), false, joined.message()}));
+    TOPICDB_RETURN_IF_ERROR(copy_.NoteDamage(joined.message()));
     {
       const MutexLock lock(mutex_);
-      damage_ = joined;
-      state_ = ReplicaState::kHealing;
+      healer_.Begin(joined);
+      SetState(ReplicaState::kHealing);
     }
     joined = site_.Join(options_.group, options_.voters, std::nullopt, this);
   }
   TOPICDB_RETURN_IF_ERROR(joined.WithContext(name_));
-  if (!damage().ok()) refill_.Begin();
+  if (!damage().ok()) healer_.Fetch();
   return Status::Ok();
-}
-
-Status Replica::damage() const {
-  const MutexLock lock(mutex_);
-  return damage_;
 }
 
 Status Replica::Heal() {
@@ -272,7 +189,7 @@ Status Replica::Heal() {
   }
   const MutexLock lock(mutex_);
   if (failure_.code() != Code::kCorruption) TOPICDB_RETURN_IF_ERROR(failure_);
-  if (damage_.ok()) reported_ = Corruption("somebody has asked to fill it anew");
+  healer_.Ask(Corruption("somebody has asked to fill it anew"));
   changed_.NotifyAll();
   return Status::Ok();
 }
@@ -282,10 +199,11 @@ Status Replica::AwaitHealed(std::chrono::milliseconds patience) {
   const MutexLock lock(mutex_);
   for (;;) {
     TOPICDB_RETURN_IF_ERROR(failure_);
-    if (damage_.ok()) return Status::Ok();
+    const Status damage = this->damage();
+    if (damage.ok()) return Status::Ok();
     if (closing_ || std::chrono::steady_clock::now() >= deadline) {
       return Stale(name_ + " was damaged, and has not come from another site within " +
-                   std::to_string(patience.count()) + " ms: wait for it (" + damage_.message() +
+                   std::to_string(patience.count()) + " ms: wait for it (" + damage.message() +
                    ")");
     }
     changed_.WaitUntil(mutex_, deadline);
@@ -294,77 +212,262 @@ Status Replica::AwaitHealed(std::chrono::milliseconds patience) {
 
 void Replica::ReportDamage(const Status& why) {
   const MutexLock lock(mutex_);
-  if (!options_.heals || heals_left_ == 0 || !failure_.ok() || !damage_.ok()) return;
-  reported_ = why;
+  if (!failure_.ok() || !healer_.MayHeal(why)) return;
+  healer_.Ask(why);
   changed_.NotifyAll();
 }
 
-void Replica::HealReported() {
-  Status why;
-  {
-    const MutexLock lock(mutex_);
-    std::swap(why, reported_);
-    if (!damage_.ok()) return;
-  }
-  BeginToHeal(why);
-}
-
 void Replica::Damage(const Status& why) {
-  {
-    const MutexLock lock(mutex_);
-    if (!damage_.ok()) return;
-  }
-  bool heals = options_.heals && why.code() == Code::kCorruption;
-  if (heals) {
-    const MutexLock lock(mutex_);
-    heals = failure_.ok() && heals_left_ > 0;
-  }
-  heals ? BeginToHeal(why) : Fail(why);
+  if (!damage().ok()) return;
+  failure().ok() && healer_.MayHeal(why) ? BeginToHeal(why) : Fail(why);
 }
 
 void Replica::BeginToHeal(const Status& why) {
-  const Status noted = StoreDamageNote(LinkToCopy(), {NameOf(directory_), false, why.message()});
+  if (!damage().ok()) return;
+  const Status noted = copy_.NoteDamage(why.message());
   if (!noted.ok()) return Fail(noted);
   {
     const MutexLock lock(mutex_);
-    --heals_left_;
-    damage_ = why;
+    healer_.Begin(why);
     failure_ = Status::Ok();
-    state_ = ReplicaState::kHealing;
+    SetState(ReplicaState::kHealing);
     led_.reset();
     if (reign_ != nullptr) reign_->End(NotLeader(name_ + " is damaged here: " + why.message()));
     to_apply_.clear();
     unflushed_bytes_ = 0;
-    begun_term_ = 0;
     changed_.NotifyAll();
   }
   environment_->commits->Notify();
-  refill_.Begin();
+  healer_.Fetch();
 }
 
 void Replica::TakeRefill() {
-  std::optional<SnapshotManifest> manifest;
+  const std::uint64_t index = healer_.TakeFetched().value_or(0);
+  if (damage().ok()) return;
+  if (const Status taken = copy_.TakeRefill(index); !taken.ok()) return Fail(taken);
   {
     const MutexLock lock(mutex_);
-    manifest.swap(refilled_);
-    if (damage_.ok()) return;
+    applied_ = index;
+    awaits_ = index + 1;
+    healer_.End();
+    files_have_shard_ = copy_.IsMade();
   }
-  const std::string link = LinkToCopy();
-  const Status put = InstallRefill(link + ".refill", link, manifest->applied.index);
-  const Result<std::uint64_t> index = put.ok() ? TakeCopy(*manifest) : put;
-  if (!index.ok()) return Fail(index.status());
-  {
-    const MutexLock lock(mutex_);
-    applied_ = *index;
-    awaits_ = *index + 1;
-    damage_ = Status::Ok();
-    files_have_shard_ = IsMade();
-  }
-  site_.NoteRefilled(options_.group, *index);
+  site_.NoteRefilled(options_.group, index);
   const MutexLock lock(mutex_);
-  if (failure_.ok()) state_ = ReplicaState::kFollowing;
-  begun_term_ = 0;
+  SetState(ReplicaState::kFollowing);
   changed_.NotifyAll();
+}
+
+bool Replica::MustGiveUp() const {
+  return position_.role != RaftRole::kLeader || position_.term != reign_->term() ||
+         reign_->is_over();
+}
+
+void Replica::Work() {
+  while (const Step step = AwaitStep()) (this->*step)();
+}
+
+Replica::Step Replica::AwaitStep() {
+  const MutexLock lock(mutex_);
+  for (;;) {
+    if (closing_) return nullptr;
+    if (healer_.is_asked()) return &Replica::HealAsAsked;
+    const bool follows = reign_ == nullptr;
+    if (!failure_.ok()) {
+      changed_.Wait(mutex_);
+      continue;
+    }
+    if (!follows && MustGiveUp()) return &Replica::GiveUp;
+    if (follows && installs_) return &Replica::InstallFetched;
+    if (follows && healer_.has_fetched()) return &Replica::TakeRefill;
+    const auto flush_at = flushed_at_ + options_.flush_interval;
+    const bool is_late =
+        std::chrono::steady_clock::now() >= flush_at || (!files_have_shard_ && copy_.IsMade());
+    if (unflushed_bytes_ >= options_.flush_bytes || (unflushed_bytes_ > 0 && is_late)) {
+      return &Replica::FlushAll;
+    }
+    if (follows && !to_apply_.empty()) return &Replica::ApplyNext;
+    if (copy_.MayRemoveRetired()) return &Replica::RemoveRetired;
+    if (copy_.has_retired()) {
+      changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kRetiredInterval);
+    } else if (unflushed_bytes_ > 0) {
+      changed_.WaitUntil(mutex_, flush_at);
+    } else {
+      changed_.Wait(mutex_);
+    }
+  }
+}
+
+void Replica::FlushAll() {
+  {
+    const MutexLock lock(mutex_);
+    unflushed_bytes_ = 0;
+    flushed_at_ = std::chrono::steady_clock::now();
+    files_have_shard_ = copy_.IsMade();
+  }
+  const std::uint64_t index = copy_.replicated().applied().index;
+  const Status flushed = copy_.replicated().shard()->FlushMemory();
+  if (!flushed.ok()) return Damage(flushed);
+  site_.NoteFlushed(options_.group, index);
+}
+
+bool Replica::FetchSnapshot(std::string_view manifest) {
+  bool may_install = false;
+  {
+    const MutexLock lock(mutex_);
+    may_install = failure_.ok() && reign_ == nullptr;
+  }
+  if (may_install) {
+    const auto is_here = carrier_.Fetch(manifest);
+    if (is_here.ok()) return *is_here;
+    // A manifest that is damaged comes again.
+    if (is_here.status().code() == Code::kSchema) Fail(is_here.status());
+  }
+  site_.NoteSnapshotFetched(options_.group, false);  // the leader offers it again
+  return false;
+}
+
+Status Replica::InstallSnapshot() {
+  const MutexLock lock(mutex_);
+  installs_ = true;
+  changed_.NotifyAll();
+  while (installs_ && !closing_ && failure_.ok()) changed_.Wait(mutex_);
+  return installs_ ? Closed(name_ + " is being closed") : installed_;
+}
+
+void Replica::InstallFetched() {
+  const Result<std::uint64_t> index = TakeSnapshot();
+  if (!index.ok()) Fail(index.status());
+  const MutexLock lock(mutex_);
+  if (index.ok()) {
+    if (!damage().ok()) SetState(ReplicaState::kFollowing);
+    healer_.End();  // what has come heals the replica, too
+    awaits_ = 0;
+    applied_ = *index;
+    while (!to_apply_.empty() && to_apply_.front().place.index <= *index) to_apply_.pop_front();
+  }
+  installs_ = false;
+  installed_ = index.status();
+  changed_.NotifyAll();
+}
+
+Result<std::uint64_t> Replica::TakeSnapshot() {
+  TOPICDB_ASSIGN_OR_RETURN(const SnapshotManifest manifest, carrier_.Install());
+  TOPICDB_RETURN_IF_ERROR(copy_.TakeSnapshot(manifest.applied.index));
+  return manifest.applied.index;
+}
+
+Result<std::unique_ptr<SnapshotSource>> Replica::MakeSource(const std::string& directory) {
+  TOPICDB_RETURN_IF_ERROR(failure());
+  TOPICDB_RETURN_IF_ERROR(damage());
+  const std::shared_ptr<Shard> source = copy_.shard();
+  return SnapshotSource::Make(source->view()->db(), environment_->resources, site_.replica(),
+                              directory);
+}
+
+Result<LogPlace> Replica::BeginDigest() {
+  std::shared_ptr<ReplicatedShardLog> led;
+  {
+    const MutexLock lock(mutex_);
+    TOPICDB_RETURN_IF_ERROR(failure_);
+    if (state_ == ReplicaState::kLeading && !MustGiveUp()) led = led_;
+  }
+  if (led == nullptr) return NotLeader(name_ + ": this replica does not lead");
+  return led->ProposeDigest([this](const LogPlace& place) { TakeDigest(place); });
+}
+
+Result<ReplicaDigest> Replica::DigestAt(const LogPlace& place) const {
+  const bool has_come = applied() >= place.index;
+  TOPICDB_RETURN_IF_ERROR(failure());
+  auto digest = digester_.Find(place);
+  if (!has_come && digest.status().code() == Code::kNotFound) {
+    return Stale(name_ + " has not come to entry " + std::to_string(place.index));
+  }
+  return digest;
+}
+
+void Replica::ApplyNext() {
+  KeptEntry entry;
+  {
+    const MutexLock lock(mutex_);
+    entry = std::move(to_apply_.front());
+    to_apply_.pop_front();
+  }
+  const std::uint64_t before = copy_.replicated().applied().index;
+  bool leads = false;
+  if (!entry.bytes.empty() && entry.place.index > before) {
+    const Status applied = copy_.replicated().Apply(entry.place, std::move(entry.bytes));
+    if (!applied.ok()) return Damage(applied);
+    const meta::Applied after = copy_.replicated().applied();
+    // The entry with which the present term of this replica begins.
+    const MutexLock lock(mutex_);
+    leads = after.index == entry.place.index && after.number == 0 &&
+            after.epoch == position_.term && position_.role == RaftRole::kLeader;
+  }
+  {
+    const MutexLock lock(mutex_);
+    applied_ = std::max(applied_, entry.place.index);
+    changed_.NotifyAll();
+  }
+  site_.NoteApplied(options_.group, entry.place.index);
+  if (leads) TakeOver(entry.place);
+}
+
+void Replica::TakeOver(const LogPlace& began) {
+  const auto reign = std::make_shared<Reign>(
+      &site_, options_.group, began, options_.commit_patience, [this] { Wake(); }, options_.format);
+  {
+    const MutexLock lock(mutex_);
+    SetState(ReplicaState::kTakingOver);
+    reign_ = reign;
+    for (KeptEntry& entry : to_apply_) reign->Pass(std::move(entry));
+    to_apply_.clear();
+    // Lead may write, and the site may be about to install a snapshot, for which it waits.
+    if (MustGiveUp()) return;
+  }
+  if (const Status led = copy_.replicated().Lead(reign); !led.ok()) {
+    const Code code = led.code();
+    if (code != Code::kNotLeader && code != Code::kUnknownOutcome) return Damage(led);
+    reign->End(led);
+    return;  // Work gives up
+  }
+  const MutexLock lock(mutex_);
+  SetState(ReplicaState::kLeading);
+  led_ = copy_.replicated().led();
+  changed_.NotifyAll();
+}
+
+void Replica::GiveUp() {
+  {
+    const MutexLock lock(mutex_);
+    SetState(ReplicaState::kGivingUp);
+    led_.reset();
+    reign_->End(NotLeader("this replica leads no more"));
+  }
+  if (const Status follows = copy_.replicated().Follow(); !follows.ok()) Damage(follows);
+  const std::uint64_t applied = copy_.replicated().applied().index;
+  const MutexLock lock(mutex_);
+  if (!failure_.ok()) return;
+  const bool is_whole = damage().ok();
+  if (is_whole) {
+    to_apply_ = reign_->TakeRest(applied);
+    applied_ = applied;
+  }
+  reign_.reset();
+  SetState(is_whole ? ReplicaState::kFollowing : ReplicaState::kHealing);
+  changed_.NotifyAll();
+}
+
+void Replica::Fail(const Status& why) {
+  const MutexLock lock(mutex_);
+  if (!failure_.ok()) return;
+  failure_ = why.WithContext(name_ + " takes part no more");
+  SetState(ReplicaState::kFailed);
+  led_.reset();
+  if (reign_ != nullptr) reign_->End(failure_);
+  to_apply_.clear();
+  changed_.NotifyAll();
+  environment_->commits->Notify();
 }
 
 Status Replica::Close() {
@@ -373,27 +476,18 @@ Status Replica::Close() {
     const MutexLock lock(mutex_);
     leads = position_.role == RaftRole::kLeader && failure_.ok();
   }
-  if (leads) LetAnotherLead();
+  if (leads) starter_.LetAnotherLead();
   {
     const MutexLock lock(mutex_);
     closing_ = true;
     changed_.NotifyAll();
   }
   if (worker_.joinable()) worker_.join();
-  if (beginner_.joinable()) beginner_.join();
+  starter_.Stop();
   carrier_.Stop();
-  refill_.Stop();
+  healer_.Stop();
   digester_.Stop();
-  retired_.Remove(/*all=*/true);
-  std::shared_ptr<Shard> given;
-  {
-    const MutexLock lock(mutex_);
-    given.swap(given_);
-  }
-  given.reset();
-  const Status closed = replicated_ == nullptr ? Status::Ok() : replicated_->Close();
-  replicated_.reset();
-  lock_.reset();
+  const Status closed = copy_.Close();
   site_.Leave(options_.group);
   // What closing would have written only saves the next opening some work.
   const bool led_no_more =

@@ -13,12 +13,12 @@
 #include "base/thread/mutex.h"
 #include "replication/digest/digester.h"
 #include "replication/raft/raft_site.h"
+#include "replication/replica/healer.h"
 #include "replication/replica/leader_link.h"
-#include "replication/replica/refill.h"
 #include "replication/replica/reign.h"
-#include "replication/replica/retired_shards.h"
+#include "replication/replica/reign_starter.h"
+#include "replication/replica/replica_copy.h"
 #include "replication/replica/snapshot_carrier.h"
-#include "replication/replicated_shard.h"
 #include "store/shard/shard.h"
 #include "topicdb/types/replicas.h"
 
@@ -57,14 +57,14 @@ struct ReplicaOptions {
 // lacks. The damaged directory is kept in the quarantine of the database. Until the snapshot is
 // there, the damaged shard may be read; one that cannot be opened is empty.
 //
-// Lock rule: mutex_ comes after the mutex of the site and before those of the reign, of the view of
-// the shard and of whoever watches. Nobody waits for the site, RocksDB or a commit while holding
-// it.
+// Lock rule: mutex_ comes after the mutex of the site and before those of the reign, of its
+// starter, of the healer, of the copy and of the view of the shard. Nobody waits for the site,
+// RocksDB or a commit while holding it.
 class Replica : private RaftClient {
  public:
   // Opens the replica of a shard, and joins its group. Makes the shard if its directory is not
-  // there. `site` must outlive it. Returns kLocked, and what PrepareCopies, ReplicatedShard::Open
-  // and RaftSite::Join return; a replica that is healed is opened although it is damaged.
+  // there. `site` must outlive it. Returns what ReplicaCopy::Open and RaftSite::Join return; a
+  // replica that is healed is opened although it is damaged.
   static Result<std::unique_ptr<Replica>> Open(RaftSite* site,
                                                std::shared_ptr<const ShardEnvironment> environment,
                                                std::uint32_t index, ReplicaOptions options);
@@ -81,18 +81,25 @@ class Replica : private RaftClient {
   // Waits until some leader has made the shard, and returns whether that is so.
   bool AwaitMade(std::chrono::milliseconds patience) TOPICDB_EXCLUDES(mutex_);
   // Returns the shard as it is now.
-  std::shared_ptr<Shard> shard() const TOPICDB_EXCLUDES(mutex_);
-  // Calls `replace` with the shard, and again with each snapshot that takes its place. It must only
-  // store the shard: it is called with mutex_ held.
-  void Watch(std::function<void(std::shared_ptr<Shard>)> replace) TOPICDB_EXCLUDES(mutex_);
+  std::shared_ptr<Shard> shard() const { return copy_.shard(); }
+  // As ReplicaCopy::Watch.
+  void Watch(std::function<void(std::shared_ptr<Shard>)> replace) {
+    copy_.Watch(std::move(replace));
+  }
   ReplicaState state() const TOPICDB_EXCLUDES(mutex_);
   // Returns the last entry that is applied here.
   std::uint64_t applied() const TOPICDB_EXCLUDES(mutex_);
-  RaftPosition position() const TOPICDB_EXCLUDES(mutex_);
+  RaftPosition position() const TOPICDB_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return position_;
+  }
   // Returns why it has failed, or Ok.
-  Status failure() const TOPICDB_EXCLUDES(mutex_);
+  Status failure() const TOPICDB_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return failure_;
+  }
   // Returns why it is being healed, or Ok.
-  Status damage() const TOPICDB_EXCLUDES(mutex_);
+  Status damage() const { return healer_.damage(); }
   // Has the replica be healed, also if its options do not say so, and does not wait. Nothing if it
   // is healed already. Returns kCluster if the group has no other replica, and the reason if the
   // replica has failed by another cause than damage.
@@ -122,13 +129,10 @@ class Replica : private RaftClient {
   Replica(RaftSite* site, std::shared_ptr<const ShardEnvironment> environment, std::uint32_t index,
           ReplicaOptions options);
 
-  // After this many times in the life of the process healing does not help.
-  static constexpr int kHealsMax = 3;
-
   // RaftClient, in the thread of the site.
   void TakeCommitted(const std::vector<CommittedEntry>& entries) override TOPICDB_EXCLUDES(mutex_);
   void TakePosition(const RaftPosition& position) override TOPICDB_EXCLUDES(mutex_);
-  void TakeStop(const Status& why) override TOPICDB_EXCLUDES(mutex_);
+  void TakeStop(const Status& why) override TOPICDB_EXCLUDES(mutex_) { Fail(why); }
   void MakeSnapshot() override { carrier_.Take(); }
   bool FetchSnapshot(std::string_view manifest) override TOPICDB_EXCLUDES(mutex_);
   Status InstallSnapshot() override TOPICDB_EXCLUDES(mutex_);
@@ -149,53 +153,48 @@ class Replica : private RaftClient {
   void AwaitApplied(std::uint64_t index, std::chrono::milliseconds patience)
       TOPICDB_EXCLUDES(mutex_);
 
-  // What the worker does next.
-  enum class Step { kEnd, kHeal, kGiveUp, kInstall, kRefill, kFlush, kApply, kRemove };
+  // Returns whether nothing more comes: it has failed, or is being closed.
+  bool AppliesNoMore() const TOPICDB_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return closing_ || !failure_.ok();
+  }
+
+  // What the worker does next; null: it ends.
+  using Step = void (Replica::*)();
 
   // What the thread does that applies entries, and changes between following and leading.
   void Work() TOPICDB_EXCLUDES(mutex_);
   // Waits until there is something to do.
   Step AwaitStep() TOPICDB_EXCLUDES(mutex_);
-  // Puts a snapshot in the place of the shard.
+  // Puts the snapshot that was fetched for the consensus in the place of the shard.
   void InstallFetched() TOPICDB_EXCLUDES(mutex_);
-  // Puts the snapshot in the place of the shard and opens it. Returns the index of the last entry
-  // in it.
-  Result<std::uint64_t> Exchange() TOPICDB_EXCLUDES(mutex_);
-  // Opens the copy that has taken the place of the shard, and retires the one before.
-  Result<std::uint64_t> TakeCopy(const SnapshotManifest& manifest) TOPICDB_EXCLUDES(mutex_);
+  // Does so. Returns the index of the last entry in it.
+  Result<std::uint64_t> TakeSnapshot() TOPICDB_EXCLUDES(mutex_);
 
   // Opens the shard, and has the replica be healed if it is damaged. Of Open.
-  Status OpenShard() TOPICDB_EXCLUDES(mutex_);
-  Status OpenCopy();
-  // Moves a copy that cannot be opened to the quarantine, and opens an empty one in its place.
-  Status OpenEmpty(const Status& why);
-  // Joins the group. Has the replica be healed if its data does not fit its log.
+  Status OpenCopy() TOPICDB_EXCLUDES(mutex_);
+  // Joins the group. Has the replica be healed if its data does not fit its log. Of Open.
   Status JoinGroup() TOPICDB_EXCLUDES(mutex_);
   // Has the replica be healed if it may be and this is damage, else fail. By the worker.
   void Damage(const Status& why) TOPICDB_EXCLUDES(mutex_);
   // The same for other threads, and only if it is to be healed.
   void ReportDamage(const Status& why) TOPICDB_EXCLUDES(mutex_);
   void BeginToHeal(const Status& why) TOPICDB_EXCLUDES(mutex_);
-  void HealReported() TOPICDB_EXCLUDES(mutex_);
+  void HealAsAsked() TOPICDB_EXCLUDES(mutex_) { BeginToHeal(healer_.TakeAsked()); }
   // Puts what was fetched from another replica in the place of the damaged shard.
   void TakeRefill() TOPICDB_EXCLUDES(mutex_);
-  // Returns the directory of the shard, which is a link to that of its copy.
-  std::string LinkToCopy() const;
+  // Changes the state, unless the replica has failed, and tells the starter.
+  void SetState(ReplicaState state) TOPICDB_REQUIRES(mutex_);
   // Makes the digest of what the shard has now.
   void TakeDigest(const LogPlace& place) TOPICDB_EXCLUDES(mutex_) {
     digester_.Take(place, shard());
   }
-  // Gives out the shard of replicated_ from now on.
-  void GiveOut() TOPICDB_EXCLUDES(mutex_);
-  // Returns whether some leader has made the shard, as it is in memory.
-  bool IsMade() const TOPICDB_REQUIRES(mutex_) { return !given_->view()->slabs().empty(); }
+  void RemoveRetired() { copy_.RemoveRetired(); }
   // Moves everything to files, and lets the log be cut.
   void FlushAll() TOPICDB_EXCLUDES(mutex_);
   // Makes the source of a snapshot from the shard, if this replica leads.
   Result<std::unique_ptr<SnapshotSource>> MakeSource(const std::string& directory)
       TOPICDB_EXCLUDES(mutex_);
-  // What the thread does that proposes the entry with which a reign begins.
-  void BeginReigns() TOPICDB_EXCLUDES(mutex_);
   bool MustGiveUp() const TOPICDB_REQUIRES(mutex_);
   // Applies the next entry. Takes over if it is the one with which this replica leads.
   void ApplyNext() TOPICDB_EXCLUDES(mutex_);
@@ -203,43 +202,28 @@ class Replica : private RaftClient {
   void TakeOver(const LogPlace& began) TOPICDB_EXCLUDES(mutex_);
   void GiveUp() TOPICDB_EXCLUDES(mutex_);
   void Fail(const Status& why) TOPICDB_EXCLUDES(mutex_);
-  // Hands leadership over to another voter. Returns whether one takes it.
-  bool LetAnotherLead() TOPICDB_EXCLUDES(mutex_);
 
   RaftSite& site_;
   const std::shared_ptr<const ShardEnvironment> environment_;
-  const std::uint32_t index_;
   const ReplicaOptions options_;
   const std::string name_;
 
-  // Open, Work and Close use these, one after the other.
-  std::unique_ptr<FileLock> lock_;  // of the shard
-  std::unique_ptr<ReplicatedShard> replicated_;
-  std::string directory_;  // of replicated_
-  RetiredShards retired_;
+  ReplicaCopy copy_;  // Open, Work and Close use it, one after the other
+  ReignStarter starter_;
 
   mutable Mutex mutex_;
   CondVar changed_;
   ReplicaState state_ TOPICDB_GUARDED_BY(mutex_) = ReplicaState::kFollowing;
   RaftPosition position_ TOPICDB_GUARDED_BY(mutex_);
   Status failure_ TOPICDB_GUARDED_BY(mutex_);
-  Status damage_ TOPICDB_GUARDED_BY(mutex_);    // why it is being healed
-  Status reported_ TOPICDB_GUARDED_BY(mutex_);  // why it is to be healed
-  int heals_left_ TOPICDB_GUARDED_BY(mutex_) = kHealsMax;
-  std::optional<SnapshotManifest> refilled_ TOPICDB_GUARDED_BY(mutex_);  // fetched to heal it
   // The entry behind what it was filled with, until that comes. Others that come before were given
   // to the shard that was damaged.
   std::uint64_t awaits_ TOPICDB_GUARDED_BY(mutex_) = 0;
   bool closing_ TOPICDB_GUARDED_BY(mutex_) = false;
-  std::uint64_t applied_ TOPICDB_GUARDED_BY(mutex_) = 0;     // the last entry before the reign
-  std::uint64_t begun_term_ TOPICDB_GUARDED_BY(mutex_) = 0;  // in which a reign was proposed
-  KeptEntries to_apply_ TOPICDB_GUARDED_BY(mutex_);          // while there is no reign
+  std::uint64_t applied_ TOPICDB_GUARDED_BY(mutex_) = 0;  // the last entry before the reign
+  KeptEntries to_apply_ TOPICDB_GUARDED_BY(mutex_);       // while there is no reign
   std::shared_ptr<Reign> reign_ TOPICDB_GUARDED_BY(mutex_);
   std::shared_ptr<ReplicatedShardLog> led_ TOPICDB_GUARDED_BY(mutex_);  // while it leads
-  // The shard of replicated_, as it is given out: with a count of its own, which tells when nobody
-  // has it any more.
-  std::shared_ptr<Shard> given_ TOPICDB_GUARDED_BY(mutex_);
-  std::function<void(std::shared_ptr<Shard>)> replace_ TOPICDB_GUARDED_BY(mutex_);  // or empty
   // Whether the files have the shard, since it was made. Before that, others find no database
   // there.
   bool files_have_shard_ TOPICDB_GUARDED_BY(mutex_) = false;
@@ -251,10 +235,9 @@ class Replica : private RaftClient {
 
   Digester digester_;
   SnapshotCarrier carrier_;
-  Refill refill_;
+  Healer healer_;
   const std::shared_ptr<LeaderLink> link_;
   std::thread worker_;
-  std::thread beginner_;
 };
 
 }  // namespace topicdb::replication

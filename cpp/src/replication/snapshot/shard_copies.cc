@@ -77,6 +77,10 @@ Status InstallSnapshot(const std::string& directory, const std::string& shard_di
   return InstallAs(directory, shard_directory, copy);
 }
 
+std::string RefillDirectory(const std::string& shard_directory) {
+  return shard_directory + ".refill";
+}
+
 Status InstallRefill(const std::string& directory, const std::string& shard_directory,
                      std::uint64_t index) {
   for (int number = 1;; ++number) {

@@ -24,8 +24,11 @@ Status PrepareCopies(const std::string& shard_directory);
 Status InstallSnapshot(const std::string& directory, const std::string& shard_directory,
                        std::uint64_t index);
 
-// The same for a copy that takes the place of a damaged one, which may have begun with the same
-// entry.
+// Returns the directory into which the data is fetched that takes the place of a damaged copy.
+std::string RefillDirectory(const std::string& shard_directory);
+
+// As InstallSnapshot, for a copy that takes the place of a damaged one, which may have begun with
+// the same entry.
 Status InstallRefill(const std::string& directory, const std::string& shard_directory,
                      std::uint64_t index);
 
