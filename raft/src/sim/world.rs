@@ -431,18 +431,24 @@ impl World {
         let replica = self.sites[slot].replica();
         let is_member = self.wanted.values().all(|wanted| wanted.contains(&replica));
         let is_early = self.stats.damaged == 0 || self.random.chance(100);
-        self.plan.damage && !self.is_calm && !is_alone && is_member && is_early && self.is_whole()
+        self.plan.damage && !self.is_calm && !is_alone && is_member && is_early && self.can_spare(slot)
     }
 
-    /// Says whether each group has the voters that it shall have, so that it can do without one.
-    pub(super) fn is_whole(&self) -> bool {
+    /// Says whether each group has the voters that it shall have, and a majority of them, without this
+    /// site, knows so. A replica that does not know that a change is over still needs the old members.
+    pub(super) fn can_spare(&self, slot: usize) -> bool {
         (1..=self.plan.groups).all(|group| {
-            self.newest_conf(group).is_some_and(|(conf, _)| {
-                conf.voters.iter().copied().collect::<BTreeSet<_>>() == self.wanted[&group]
-                    && conf.voters.len() >= 3
-                    && conf.learners.is_empty()
-                    && conf.voters_outgoing.is_empty()
-            })
+            let Some((conf, index)) = self.newest_conf(group) else { return false };
+            let knows = |replica: &&u64| {
+                let other = self.slots.get(replica).copied().filter(|other| *other != slot);
+                let driver = other.and_then(|other| self.sites[other].driver.as_ref());
+                driver.and_then(|driver| driver.store(group)).is_some_and(|store| store.conf().1 == index)
+            };
+            conf.voters.iter().copied().collect::<BTreeSet<_>>() == self.wanted[&group]
+                && conf.voters.len() >= 3
+                && conf.learners.is_empty()
+                && conf.voters_outgoing.is_empty()
+                && 2 * conf.voters.iter().filter(knows).count() > conf.voters.len()
         })
     }
 
