@@ -16,9 +16,11 @@
 #include "record_input.h"
 #include "replication/cluster/site_call.h"
 #include "replication/cluster/site_identity.h"
+#include "replication/digest/replica_digest.h"
 #include "replication/entry.h"
 #include "replication/entry_parts.h"
 #include "replication/forward/leader_call.h"
+#include "replication/snapshot/damage_note.h"
 #include "replication/snapshot/snapshot_manifest.h"
 #include "replication/state/cluster_state.h"
 #include "store/catalog/descriptor.h"
@@ -215,6 +217,18 @@ void CheckHashed(std::string bytes, Decode decode) {
   Expect(again.ok() && *again == *decoded, "a message between sites changes");
 }
 
+// Expects that a note of damage names a file beside the shard, and stays as it is.
+void CheckDamageNote(std::string bytes) {
+  AppendLittle<std::uint64_t>(&bytes, Hash64(bytes));
+  const auto note = replication::DecodeDamageNote(bytes);
+  if (!note.ok()) return;
+  Expect(!note->copy.empty() && note->copy.find('/') == std::string::npos,
+         "a note of damage leads elsewhere");
+  const std::string encoded = replication::Encode(*note);
+  const auto again = replication::DecodeDamageNote(encoded);
+  Expect(again.ok() && replication::Encode(*again) == encoded, "a note of damage changes");
+}
+
 // Expects that all texts of a call are in its bytes.
 void CheckLeaderCall(std::string bytes) {
   AppendLittle<std::uint64_t>(&bytes, Hash64(bytes));
@@ -334,6 +348,14 @@ void Run(std::string_view input) {
       return CheckStaged<StagedFileRecord>(input);
     case FuzzRecord::kStagedChoice:
       return CheckStaged<StagedChoice>(input);
+    case FuzzRecord::kSnapshotWish:
+      return CheckHashed<replication::SnapshotWish>(std::string(input),
+                                                    replication::DecodeSnapshotWish);
+    case FuzzRecord::kReplicaDigest:
+      return CheckHashed<replication::ReplicaDigest>(std::string(input),
+                                                     replication::DecodeReplicaDigest);
+    case FuzzRecord::kDamageNote:
+      return CheckDamageNote(std::string(input));
   }
 }
 

@@ -37,7 +37,10 @@ enum class FuzzRecord : std::uint8_t {
   kStagedPart,  // a record of a shard as it is, here and in the next two
   kStagedFile,
   kStagedChoice,
+  kSnapshotWish,  // the fuzzer adds its hash, here and below
+  kReplicaDigest,
+  kDamageNote,
 };
-inline constexpr std::uint8_t kFuzzRecords = 31;
+inline constexpr std::uint8_t kFuzzRecords = 34;
 
 }  // namespace topicdb

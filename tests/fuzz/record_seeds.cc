@@ -7,8 +7,10 @@
 #include "record_input.h"
 #include "replication/cluster/site_call.h"
 #include "replication/cluster/site_identity.h"
+#include "replication/digest/replica_digest.h"
 #include "replication/entry.h"
 #include "replication/forward/leader_call.h"
+#include "replication/snapshot/damage_note.h"
 #include "replication/snapshot/snapshot_manifest.h"
 #include "replication/state/cluster_state.h"
 #include "store/catalog/descriptor.h"
@@ -137,6 +139,16 @@ void WriteSnapshots(Seeds* seeds) {
   seeds->Write(FuzzRecord::kSnapshotManifest, bytes.substr(0, bytes.size() - kHashBytes));
   bytes = replication::Encode(replication::ChunkRequest{10, "000009.sst", 0, 100});
   seeds->Write(FuzzRecord::kChunkRequest, bytes.substr(0, bytes.size() - kHashBytes));
+  bytes = replication::Encode(replication::SnapshotWish{300});
+  seeds->Write(FuzzRecord::kSnapshotWish, bytes.substr(0, bytes.size() - kHashBytes));
+}
+
+void WriteDamage(Seeds* seeds) {
+  std::string bytes = replication::Encode(
+      replication::ReplicaDigest{{7, 1}, {{"default", 1, 2, 3}, {"x", 4, 5, 6}}});
+  seeds->Write(FuzzRecord::kReplicaDigest, bytes.substr(0, bytes.size() - kHashBytes));
+  bytes = replication::Encode(replication::DamageNote{"0002.copy-9", true, "a table is damaged"});
+  seeds->Write(FuzzRecord::kDamageNote, bytes.substr(0, bytes.size() - kHashBytes));
 }
 
 void WriteCluster(Seeds* seeds) {
@@ -305,6 +317,7 @@ int main(int count, char** arguments) {
   WriteRecords(&seeds);
   WriteEntries(&seeds);
   WriteSnapshots(&seeds);
+  WriteDamage(&seeds);
   WriteCluster(&seeds);
   WriteLeaderCalls(&seeds);
   WriteStaged(&seeds);

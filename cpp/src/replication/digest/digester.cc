@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/thread/low_priority.h"
+#include "replication/digest/family_digest.h"
 
 namespace topicdb::replication {
 

@@ -3,15 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <rocksdb/db.h>
-
 #include "replication/replicated_log.h"
-#include "rocks/rocks_compat.h"
 #include "topicdb/status.h"
 
 namespace topicdb::replication {
@@ -35,12 +31,5 @@ struct ReplicaDigest {
 std::string Encode(const ReplicaDigest& digest);
 // Returns kCorruption for bytes that Encode has not made, and kSchema for a later version.
 Result<ReplicaDigest> DecodeReplicaDigest(std::string_view bytes);
-
-// Reads what a family has in a snapshot of RocksDB. Leaves out the note of the last entry, which
-// says where a replica is, and not what it has. Returns kCorruption or kStorage if it cannot be
-// read, and kInterrupted once `stops` returns true, which is asked now and then.
-Result<FamilyDigest> DigestFamily(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family,
-                                  const rocksdb::Snapshot* snapshot,
-                                  const std::function<bool()>& stops);
 
 }  // namespace topicdb::replication

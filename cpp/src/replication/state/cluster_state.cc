@@ -85,6 +85,13 @@ SiteState ReadSiteState(Decoder* decoder) {
   return SiteState{state};
 }
 
+// Reads a format of a cluster, which one of the first format has not.
+std::uint32_t ReadFormat(Decoder* decoder) {
+  const auto format = decoder->Little<std::uint32_t>();
+  if (format < kFormatWithFormats) decoder->Refuse();
+  return format;
+}
+
 ClusterState ReadState(Decoder* decoder, std::uint8_t version) {
   ClusterState state;
   state.revision = decoder->Little<std::uint64_t>();
@@ -108,7 +115,7 @@ ClusterState ReadState(Decoder* decoder, std::uint8_t version) {
   state.descriptor = decoder->Prefixed();
   state.retention = decoder->Prefixed();
   if (version <= kVersionOfFirstFormat) return state;
-  state.format = decoder->Little<std::uint32_t>();
+  state.format = ReadFormat(decoder);
   state.jobs_epoch = decoder->Little<std::uint64_t>();
   const std::uint64_t jobs = decoder->Varint();
   for (std::uint64_t i = 0; i < jobs && decoder->ok(); ++i) state.jobs.push_back(ReadJob(decoder));
@@ -410,7 +417,7 @@ Result<ClusterCommand> DecodeClusterCommand(std::string_view bytes) {
       command.site = decoder.Prefixed();
       command.peers = decoder.Prefixed();
       decoder.Array(&command.id);
-      if (version > kVersionOfFirstFormat) command.format = decoder.Little<std::uint32_t>();
+      if (version > kVersionOfFirstFormat) command.format = ReadFormat(&decoder);
       break;
     case ClusterCommandKind::kSetPeers:
       command.site = decoder.Prefixed();

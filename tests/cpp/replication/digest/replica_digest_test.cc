@@ -7,6 +7,7 @@
 
 #include "every_damage.h"
 #include "hex.h"
+#include "replication/digest/family_digest.h"
 #include "replication/hashed_bytes.h"
 #include "replication/replicas.h"
 #include "test_directory.h"

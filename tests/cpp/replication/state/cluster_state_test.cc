@@ -480,6 +480,20 @@ TEST(ClusterState, AStateOfASiteThatThereIsNotIsRefused) {
   EXPECT_EQ(DecodeClusterCommand(bytes).status().code(), Code::kCorruption);
 }
 
+// Nobody writes the first format in a later version, which would be encoded as another state.
+TEST(ClusterState, AFormatThatIsNotThatOfTheVersionIsRefused) {
+  std::string state(WithoutHash(Encode(ClusterSnapshot{258, WithFormat(State())})).value());
+  state[state.size() - 13] = 1;  // after it are the epoch of jobs, and how many there are
+  AppendHash(&state);
+  EXPECT_EQ(DecodeClusterSnapshot(state).status().code(), Code::kCorruption);
+  ClusterCommand joins = AddSite("d", "x:1");
+  joins.format = 2;
+  std::string command(WithoutHash(Encode(joins)).value());
+  command[command.size() - 4] = 1;
+  AppendHash(&command);
+  EXPECT_EQ(DecodeClusterCommand(command).status().code(), Code::kCorruption);
+}
+
 TEST(ClusterState, ACommandThatIsNotKnownIsRefused) {
   std::string bytes(WithoutHash(Encode(SetClients("b", "x"))).value());
   bytes[1] = 77;
