@@ -35,6 +35,10 @@ class MetricsLoad {
   }
 
   const std::vector<std::vector<MessageView>>& batches() const { return batches_; }
+  // Returns how many microseconds lie between the first message and one that would come next.
+  std::int64_t span() const {
+    return static_cast<std::int64_t>(values_.size() * (kPeriod / kTopics));
+  }
   // Returns the bytes of all topics and values.
   std::uint64_t bytes() const {
     std::uint64_t bytes = 0;

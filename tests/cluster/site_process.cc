@@ -119,6 +119,18 @@ void SiteProcess::SetPatience(std::chrono::seconds patience) {
   environment_ = {"TOPICDB_SITE_PATIENCE_S=" + std::to_string(patience.count())};
 }
 
+void SiteProcess::CountFsyncs() {
+  environment_ = {std::string("LD_PRELOAD=") + TOPICDB_COUNTED_FSYNCS, SanitizerOptions(),
+                  "COUNT_FILE=" + directory_ + "/fsyncs"};
+}
+
+std::uint64_t SiteProcess::fsyncs() const {
+  std::uint64_t count = 0;
+  std::ifstream(directory_ + "/fsyncs", std::ios::binary)
+      .read(reinterpret_cast<char*>(&count), sizeof(count));
+  return count;
+}
+
 void SiteProcess::FailDisk() { std::ofstream(directory_ + "/fail"); }
 
 void SiteProcess::MendDisk() {

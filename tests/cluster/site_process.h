@@ -71,8 +71,12 @@ class SiteProcess {
   // Returns nothing if there is no answer soon, as from a process that is stopped.
   std::optional<ReplicaSaid> State(std::uint32_t shard = 0);
   ReplicaSaid AwaitState(std::uint32_t shard = 0);
+  // Has the site count its fsyncs, if it is started afterwards. Returns how many there were.
+  void CountFsyncs();
+  std::uint64_t fsyncs() const;
   // Returns how long the process has computed.
   std::chrono::milliseconds CpuTime() const;
+  pid_t process() const { return process_; }
 
  private:
   std::optional<std::string> ReadLine(std::chrono::milliseconds patience);

@@ -20,7 +20,8 @@
 //                             times of all appends in microseconds, sorted: number, median, 99 %,
 //                             longest
 //   prepare BATCHES ROWS      makes batches of metrics: "ok"
-//   load                      appends these batches and seals them: "ok", and microseconds
+//   load [TIMES]              appends these batches, so often, each time with later timestamps, and
+//                             seals the shards that it leads: "ok"
 //   seal                      seals all blocks of the shards that it leads: as append, without a
 //                             serial
 //   rotate                    begins new generations in these shards: as seal
@@ -109,7 +110,7 @@ class SiteProgram {
     if (command == "release") return Release();
     if (command == "many") return Many(&words);
     if (command == "prepare") return Prepare(&words);
-    if (command == "load") return Load();
+    if (command == "load") return Load(&words);
     if (command == "seal") return Seal();
     if (command == "rotate") return Rotate();
     if (command == "step-down") return StepDown();
@@ -301,16 +302,18 @@ class SiteProgram {
     load_.emplace(batches, rows);
     return "ok";
   }
-  std::string Load() {
-    const auto began = std::chrono::steady_clock::now();
-    for (const auto& batch : load_->batches()) {
-      if (const auto receipt = database_->Append(batch); !receipt.ok()) {
-        return WordFor(receipt.status());
+  std::string Load(std::istringstream* words) {
+    int times = 1;
+    *words >> times;
+    for (int turn = 0; turn < times; ++turn) {
+      for (std::vector<MessageView> batch : load_->batches()) {
+        for (MessageView& message : batch) message.timestamp += turn * load_->span();
+        if (const auto receipt = database_->Append(batch); !receipt.ok()) {
+          return WordFor(receipt.status());
+        }
       }
     }
-    const std::string sealed = Seal();
-    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - began;
-    return sealed + " " + std::to_string(static_cast<std::int64_t>(took.count()));
+    return Seal();
   }
   std::string OpenLocal(std::istringstream* words) {
     std::string path;
