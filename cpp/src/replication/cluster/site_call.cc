@@ -71,7 +71,10 @@ Result<SiteCall> DecodeSiteCall(std::string_view bytes) {
       call.name = decoder.Prefixed();
       decoder.Array(&call.id);
       call.peers = decoder.Prefixed();
-      if (version > kVersionOfFirstFormat) call.format = decoder.Little<std::uint32_t>();
+      if (version > kVersionOfFirstFormat) {
+        call.format = decoder.Little<std::uint32_t>();
+        if (call.format <= kClusterFormatFirst) decoder.Refuse();
+      }
       break;
     case SiteCallKind::kStanding:
       decoder.Array(&call.cluster);

@@ -124,6 +124,16 @@ TEST(SiteCall, EveryDamageIsRefused) {
   });
 }
 
+// Nobody writes the first format in a later version, which would be encoded as another call.
+TEST(SiteCall, AFormatThatIsNotThatOfTheVersionIsRefused) {
+  SiteCall join = Calls()[0];
+  join.format = 2;
+  std::string bytes(WithoutHash(Encode(join)).value());
+  bytes[bytes.size() - 4] = 1;
+  AppendHash(&bytes);
+  EXPECT_EQ(DecodeSiteCall(bytes).status().code(), Code::kCorruption);
+}
+
 TEST(SiteCall, OneThatIsNotKnownIsRefused) {
   std::string bytes(WithoutHash(Encode(Calls()[2])).value());
   bytes[1] = 77;
