@@ -7,13 +7,12 @@
 #include "replication/cluster/site_call.h"
 #include "replication/cluster/site_identity.h"
 #include "replication/cluster/site_service.h"
-#include "replication/state/cluster_state.h"
+#include "replication/state/cluster_file.h"
 
 namespace topicdb::replication {
 
 namespace {
 
-constexpr std::size_t kFileBytesMax = std::size_t{64} << 20;
 constexpr std::chrono::milliseconds kAnswerPatience(2'000);
 
 // What the directory of a site says of it and of its cluster.
@@ -26,19 +25,12 @@ Result<Found> Load(const std::string& path) {
   const std::string who = path + "/site/identity";
   if (!Exists(who)) return NotFound(path + " is not the directory of a site");
   Found found;
-  TOPICDB_ASSIGN_OR_RETURN(const std::string identity, ReadFile(who, kFileBytesMax));
-  auto decoded = DecodeSiteIdentity(identity);
-  TOPICDB_RETURN_IF_ERROR(decoded.status().WithContext(who));
-  found.identity = std::move(*decoded);
-  const std::string what = path + "/site/cluster";
-  if (!Exists(what)) return ClusterFault(path + ": the site knows of no cluster yet");
-  TOPICDB_ASSIGN_OR_RETURN(const std::string cluster, ReadFile(what, kFileBytesMax));
-  auto state = DecodeClusterSnapshot(cluster);
-  TOPICDB_RETURN_IF_ERROR(state.status().WithContext(what));
-  found.cluster = std::move(*state);
-  if (!found.cluster.state.is_founded()) {
+  TOPICDB_ASSIGN_OR_RETURN(found.identity, ReadSiteIdentity(who));
+  TOPICDB_ASSIGN_OR_RETURN(auto cluster, LoadClusterSnapshot(path + "/site/cluster"));
+  if (!cluster.has_value() || !cluster->state.is_founded()) {
     return ClusterFault(path + ": the site knows of no cluster yet");
   }
+  found.cluster = std::move(*cluster);
   if (found.cluster.state.FindReplica(found.identity.replica) == nullptr) {
     return ClusterFault(path + ": site '" + found.identity.name +
                         "' has left the cluster, whose sites are " + found.cluster.state.Names());
@@ -87,7 +79,7 @@ Status ForgetOthers(const std::string& path, RaftSiteOptions options) {
                 [&](const ClusterSite& site) { return site.replica != found.identity.replica; });
   state.sites.front().state = SiteState::kMember;
   ++state.revision;
-  return WriteFileAtomically(path + "/site/cluster", Encode(found.cluster));
+  return StoreClusterSnapshot(path + "/site/cluster", found.cluster);
 }
 
 }  // namespace topicdb::replication

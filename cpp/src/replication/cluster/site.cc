@@ -23,6 +23,7 @@
 #include "replication/raft/format.h"
 #include "replication/raft/raft_site.h"
 #include "replication/replica/site_shards.h"
+#include "replication/state/cluster_file.h"
 #include "replication/state/cluster_group.h"
 #include "replication/state/cluster_state.h"
 #include "store/catalog/descriptor.h"
@@ -147,6 +148,15 @@ class SharedShards : public ShardSource {
   const std::unique_ptr<ClusterJobs> jobs_;
 };
 
+// Returns options that have the files with which this site shows who it is.
+RaftSiteOptions CredentialsOf(const SiteOptions& options) {
+  RaftSiteOptions raft;
+  raft.authority = options.authority;
+  raft.certificate = options.certificate;
+  raft.key = options.key;
+  return raft;
+}
+
 Status MakePlace(const std::string& path) {
   if (replication::IsBeingConverted(path) && !Exists(path + "/site/identity")) {
     return InvalidArgument(path +
@@ -173,10 +183,7 @@ Result<std::unique_ptr<Site>> Site::Start(SiteOptions options) {
   std::unique_ptr<Site> site(new Site(std::move(options)));
   const SiteOptions& given = site->options_;
   const std::string place = given.path + "/site";
-  RaftSiteOptions raft;
-  raft.authority = given.authority;
-  raft.certificate = given.certificate;
-  raft.key = given.key;
+  RaftSiteOptions raft = CredentialsOf(given);
   TOPICDB_ASSIGN_OR_RETURN(SiteIdentity identity, Identify(given, raft));
   site->identity_ = std::make_unique<SiteIdentity>(std::move(identity));
   TOPICDB_RETURN_IF_ERROR(replication::FinishConversion(given.path));
@@ -273,8 +280,7 @@ Result<SiteIdentity> Site::Identify(const SiteOptions& options, const RaftSiteOp
   identity.group = answer.group;
   // The site needs to know where the others are until the state of the cluster has come.
   const replication::ClusterSnapshot known{0, answer.state};
-  TOPICDB_RETURN_IF_ERROR(
-      WriteFileAtomically(options.path + "/site/cluster", replication::Encode(known)));
+  TOPICDB_RETURN_IF_ERROR(replication::StoreClusterSnapshot(options.path + "/site/cluster", known));
   TOPICDB_RETURN_IF_ERROR(replication::StoreSiteIdentity(path, identity));
   return identity;
 }
@@ -476,11 +482,7 @@ std::vector<ReplicaReport> Site::Replicas() const {
 Result<StoredSite> Site::Load(const std::string& path) { return replication::LoadStoredSite(path); }
 
 Status Site::ForgetOthers(const SiteOptions& options) {
-  RaftSiteOptions raft;
-  raft.authority = options.authority;
-  raft.certificate = options.certificate;
-  raft.key = options.key;
-  return replication::ForgetOthers(options.path, std::move(raft));
+  return replication::ForgetOthers(options.path, CredentialsOf(options));
 }
 
 }  // namespace topicdb

@@ -24,11 +24,9 @@ std::uint64_t GroupOf(const std::map<std::string, std::string>& sites) {
   return (Hash64(names) >> 2) + 1;
 }
 
-Result<SiteIdentity> ReadIdentity(const std::string& path, const std::string& name) {
-  TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kFileBytesMax));
-  auto found = DecodeSiteIdentity(bytes);
-  if (!found.ok()) return found.status().WithContext(path);
-  if (found->name == name) return found;
+Result<SiteIdentity> ReadOwnIdentity(const std::string& path, const std::string& name) {
+  auto found = ReadSiteIdentity(path);
+  if (!found.ok() || found->name == name) return found;
   return InvalidArgument(path + " is that of site '" + found->name + "', not of '" + name + "'");
 }
 
@@ -69,6 +67,13 @@ SiteIdentity MakeSiteIdentity(const std::string& name,
   return identity;
 }
 
+Result<SiteIdentity> ReadSiteIdentity(const std::string& path) {
+  TOPICDB_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kFileBytesMax));
+  auto found = DecodeSiteIdentity(bytes);
+  if (!found.ok()) return found.status().WithContext(path);
+  return found;
+}
+
 Result<SiteIdentity> LoadSiteIdentity(const std::string& path, const std::string& name,
                                       const std::map<std::string, std::string>& sites) {
   SiteIdentity made = MakeSiteIdentity(name, sites);
@@ -76,7 +81,7 @@ Result<SiteIdentity> LoadSiteIdentity(const std::string& path, const std::string
     TOPICDB_RETURN_IF_ERROR(StoreSiteIdentity(path, made));
     return made;
   }
-  TOPICDB_ASSIGN_OR_RETURN(SiteIdentity found, ReadIdentity(path, name));
+  TOPICDB_ASSIGN_OR_RETURN(SiteIdentity found, ReadOwnIdentity(path, name));
   if (found.has_joined) {
     return InvalidArgument(path + " is that of a site which has joined its cluster: give site '" +
                            name + "' addresses to join, and no sites");
@@ -98,7 +103,7 @@ Result<SiteIdentity> LoadJoiningIdentity(const std::string& path, const std::str
     TOPICDB_RETURN_IF_ERROR(StoreSiteIdentity(path, made));
     return made;
   }
-  TOPICDB_ASSIGN_OR_RETURN(SiteIdentity found, ReadIdentity(path, name));
+  TOPICDB_ASSIGN_OR_RETURN(SiteIdentity found, ReadOwnIdentity(path, name));
   if (found.has_joined) return found;
   return InvalidArgument(path + " is that of a site which has founded its cluster: give site '" +
                          name + "' the sites with which it began, and nothing to join");

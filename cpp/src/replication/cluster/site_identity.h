@@ -32,7 +32,11 @@ Result<SiteIdentity> DecodeSiteIdentity(std::string_view bytes);
 SiteIdentity MakeSiteIdentity(const std::string& name,
                               const std::map<std::string, std::string>& sites);
 
-// Reads the identity from the file, or makes and writes it. Returns kInvalidArgument if the file is
+// Reads the identity from the file. Returns kNotFound if there is none, kCorruption, kSchema and
+// kStorage.
+Result<SiteIdentity> ReadSiteIdentity(const std::string& path);
+
+// As ReadSiteIdentity, or makes and writes it. Returns kInvalidArgument if the file is
 // that of another site, or of one with others, kCorruption, kSchema and kStorage.
 Result<SiteIdentity> LoadSiteIdentity(const std::string& path, const std::string& name,
                                       const std::map<std::string, std::string>& sites);

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/bytes/coding.h"
-#include "base/file/files.h"
 #include "replication/deadline.h"
 #include "replication/raft/format.h"
+#include "replication/state/cluster_file.h"
 #include "replication/status_bytes.h"
 
 namespace topicdb::replication {
@@ -15,7 +15,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::size_t kFileBytesMax = std::size_t{16} << 20;
 constexpr std::size_t kOutcomesMax = 1'000;
 // How long a site waits before it looks again who leads.
 constexpr milliseconds kLookAgainAfter(50);
@@ -43,15 +42,9 @@ std::string EncodeOutcome(const Status& outcome, std::uint64_t index) {
 Result<std::unique_ptr<ClusterGroup>> ClusterGroup::Open(RaftSite* site,
                                                          ClusterGroupOptions options) {
   std::unique_ptr<ClusterGroup> group(new ClusterGroup(site, std::move(options)));
-  ClusterSnapshot found;
-  if (Exists(group->options_.path)) {
-    TOPICDB_ASSIGN_OR_RETURN(const std::string bytes,
-                             ReadFile(group->options_.path, kFileBytesMax));
-    auto decoded = DecodeClusterSnapshot(bytes);
-    TOPICDB_RETURN_IF_ERROR(decoded.status().WithContext(group->options_.path));
-    TOPICDB_RETURN_IF_ERROR(CheckFormat(decoded->state.format, group->options_.newest_format));
-    found = std::move(*decoded);
-  }
+  TOPICDB_ASSIGN_OR_RETURN(auto stored, LoadClusterSnapshot(group->options_.path));
+  ClusterSnapshot found = std::move(stored).value_or(ClusterSnapshot());
+  TOPICDB_RETURN_IF_ERROR(CheckFormat(found.state.format, group->options_.newest_format));
   const std::uint64_t index = found.index;
   group->NoteLeft(found.state);
   {
@@ -274,7 +267,7 @@ void ClusterGroup::NoteLeft(const ClusterState& state) {
 }
 
 Status ClusterGroup::Publish(ClusterSnapshot now) {
-  TOPICDB_RETURN_IF_ERROR(WriteFileAtomically(options_.path, Encode(now)));
+  TOPICDB_RETURN_IF_ERROR(StoreClusterSnapshot(options_.path, now));
   NoteLeft(now.state);
   const MutexLock lock(mutex_);
   now_ = std::move(now);
