@@ -1,6 +1,8 @@
 // Changes a database: appends, deletes, transactions.
 
 #include <atomic>
+#include <future>
+#include <utility>
 
 #include "commit/shard_choice.h"
 #include "store/database/database_impl.h"
@@ -148,6 +150,11 @@ class WholeCommit {
   PauseGate* const gate_;
 };
 
+// Returns whether a commit waits for a disk or for other sites, and not only for this process.
+bool WaitsForOthers(Durability durability) {
+  return durability == Durability::kDisk || durability == Durability::kQuorum;
+}
+
 // An append on its way through the queues of its shards; the last of them calls `done`.
 struct AsyncAppend {
   std::shared_ptr<const void> owner;
@@ -166,9 +173,11 @@ struct AsyncAppend {
     whole.reset();
     Status status;
     for (std::size_t i = 0; i < parts.size(); ++i) {
+      // Of several errors, the one counts that leaves open whether something is stored.
+      const bool is_unknown = statuses[i].code() == Code::kUnknownOutcome;
       if (statuses[i].ok()) {
         receipt.serials.emplace_back(parts[i].shard->index(), serials[i]);
-      } else if (status.ok()) {
+      } else if (status.ok() || (is_unknown && status.code() != Code::kUnknownOutcome)) {
         status = statuses[i];
       }
     }
@@ -180,6 +189,71 @@ struct AsyncAppend {
     }
   }
 };
+
+std::shared_ptr<AsyncAppend> MakeAsync(const DatabaseImpl& impl, PreparedAppend prepared,
+                                       const Receipt& receipt) {
+  auto append = std::make_shared<AsyncAppend>();
+  append->id = std::move(prepared.id);
+  append->parts = std::move(prepared.parts);
+  append->receipt = receipt;
+  append->serials.resize(append->parts.size());
+  append->statuses.resize(append->parts.size());
+  append->waiting = append->parts.size() + 1;
+  append->whole.emplace(impl, append->parts.size());
+  return append;
+}
+
+// Hands the parts to the queues of their shards. One that is urgent does not wait for others.
+void Start(const std::shared_ptr<AsyncAppend>& append, bool is_urgent) {
+  for (std::size_t i = 0; i < append->parts.size(); ++i) {
+    auto commit = std::make_unique<ShardCommit>();
+    commit->id = append->id.has_value() ? &*append->id : nullptr;
+    commit->durability = append->receipt.durability;
+    commit->bytes = append->parts[i].bytes;
+    commit->is_urgent = is_urgent;
+    commit->messages = append->parts[i].messages;
+    ShardCommit* const running = commit.get();
+    append->parts[i].shard->CommitAsync(std::move(commit), [append, running, i] {
+      append->serials[i] = running->serial;
+      append->statuses[i] = running->status;
+      if (!running->repeated) append->stores_any = true;
+      append->Finish();
+    });
+  }
+  append->Finish();
+}
+
+// Commits to all shards at once, and waits for them. Their fsyncs, or those of the log that they
+// share, run beside each other.
+Result<Receipt> AppendAtOnce(const DatabaseImpl& impl, PreparedAppend prepared,
+                             const Receipt& receipt) {
+  // The thread that sets it may be about to return from that when this one has it.
+  const auto outcome = std::make_shared<std::promise<Result<Receipt>>>();
+  const auto append = MakeAsync(impl, std::move(prepared), receipt);
+  append->done = [outcome](Result<Receipt> result) { outcome->set_value(std::move(result)); };
+  Start(append, /*is_urgent=*/true);
+  return outcome->get_future().get();
+}
+
+// Commits to one shard after the other.
+Result<Receipt> AppendInTurn(const DatabaseImpl& impl, const PreparedAppend& prepared,
+                             Receipt receipt) {
+  const std::vector<Part>& parts = prepared.parts;
+  receipt.repeated = prepared.id.has_value() && !parts.empty();
+  const WholeCommit whole(impl, parts.size());
+  for (const Part& part : parts) {
+    ShardCommit commit;
+    commit.id = prepared.id.has_value() ? &*prepared.id : nullptr;
+    commit.durability = receipt.durability;
+    commit.bytes = part.bytes;
+    commit.messages = part.messages;
+    part.shard->Commit(&commit);
+    if (!commit.status.ok()) return WithStored(commit.status, receipt);
+    receipt.serials.emplace_back(part.shard->index(), commit.serial);
+    receipt.repeated = receipt.repeated && commit.repeated;
+  }
+  return receipt;
+}
 
 }  // namespace
 
@@ -217,26 +291,14 @@ Result<Receipt> Database::Append(std::span<const MessageView> messages,
                                  std::optional<Durability> durability, std::string_view id,
                                  const MessageKeys& keys) {
   TOPICDB_ENTER(impl_);
-  TOPICDB_ASSIGN_OR_RETURN(const PreparedAppend append, PrepareAppend(*impl_, messages, keys, id));
-  const std::optional<AppendId>& append_id = append.id;
-  const std::vector<Part>& parts = append.parts;
+  TOPICDB_ASSIGN_OR_RETURN(PreparedAppend append, PrepareAppend(*impl_, messages, keys, id));
   Receipt receipt;
   receipt.count = messages.size();
   receipt.durability = impl_->DurabilityOf(durability);
-  receipt.repeated = append_id.has_value() && !parts.empty();
-  const WholeCommit whole(*impl_, parts.size());
-  for (const Part& part : parts) {
-    ShardCommit commit;
-    commit.id = append_id.has_value() ? &*append_id : nullptr;
-    commit.durability = receipt.durability;
-    commit.bytes = part.bytes;
-    commit.messages = part.messages;
-    part.shard->Commit(&commit);
-    if (!commit.status.ok()) return WithStored(commit.status, receipt);
-    receipt.serials.emplace_back(part.shard->index(), commit.serial);
-    receipt.repeated = receipt.repeated && commit.repeated;
+  if (append.parts.size() > 1 && WaitsForOthers(receipt.durability)) {
+    return AppendAtOnce(*impl_, std::move(append), receipt);
   }
-  return receipt;
+  return AppendInTurn(*impl_, append, std::move(receipt));
 }
 
 Result<std::optional<Receipt>> Database::FindAppend(std::string_view id) const {
@@ -261,33 +323,14 @@ Status Database::AppendAsync(std::span<const MessageView> messages,
                              std::function<void(Result<Receipt>)> done, std::string_view id,
                              const MessageKeys& keys) {
   TOPICDB_ENTER(impl_);
-  auto append = std::make_shared<AsyncAppend>();
   TOPICDB_ASSIGN_OR_RETURN(PreparedAppend prepared, PrepareAppend(*impl_, messages, keys, id));
-  append->id = std::move(prepared.id);
-  append->parts = std::move(prepared.parts);
+  Receipt receipt;
+  receipt.count = messages.size();
+  receipt.durability = impl_->DurabilityOf(durability);
+  const auto append = MakeAsync(*impl_, std::move(prepared), receipt);
   append->owner = std::move(owner);
-  append->receipt.count = messages.size();
-  append->receipt.durability = impl_->DurabilityOf(durability);
   append->done = std::move(done);
-  append->serials.resize(append->parts.size());
-  append->statuses.resize(append->parts.size());
-  append->waiting = append->parts.size() + 1;
-  append->whole.emplace(*impl_, append->parts.size());
-  for (std::size_t i = 0; i < append->parts.size(); ++i) {
-    auto commit = std::make_unique<ShardCommit>();
-    commit->id = append->id.has_value() ? &*append->id : nullptr;
-    commit->durability = append->receipt.durability;
-    commit->bytes = append->parts[i].bytes;
-    commit->messages = append->parts[i].messages;
-    ShardCommit* const running = commit.get();
-    append->parts[i].shard->CommitAsync(std::move(commit), [append, running, i] {
-      append->serials[i] = running->serial;
-      append->statuses[i] = running->status;
-      if (!running->repeated) append->stores_any = true;
-      append->Finish();
-    });
-  }
-  append->Finish();
+  Start(append, /*is_urgent=*/false);
   return Status::Ok();
 }
 
