@@ -122,6 +122,10 @@ std::string Encode(const Entry& entry) {
   return bytes;
 }
 
+bool IsPart(std::string_view bytes) {
+  return bytes.size() > 1 && static_cast<EntryKind>(bytes[1]) == EntryKind::kPart;
+}
+
 Result<Entry> DecodeEntry(std::string_view bytes) {
   const auto damaged = [] { return Corruption("an entry of the replicated log is damaged"); };
   const auto content = WithoutHash(bytes);

@@ -78,6 +78,8 @@ struct Entry {
 };
 
 std::string Encode(const Entry& entry);
+// Returns whether these are the bytes of a part of an entry, if they are not damaged.
+bool IsPart(std::string_view bytes);
 // Decodes an entry. `bytes` must outlive it. Returns kCorruption for bytes that Encode has not
 // made, and kSchema for an entry of a later version of TopicDB.
 Result<Entry> DecodeEntry(std::string_view bytes);

@@ -4,12 +4,20 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "replication/batch_scan.h"
 #include "rocks/drop_families.h"
 #include "store/slab/family_stock.h"
 
 namespace topicdb::replication {
+
+namespace {
+
+// The note of the last entry takes at most this in a batch, with its key.
+constexpr std::size_t kAppliedBytesMax = 128;
+
+}  // namespace
 
 Status EntryApplier::Apply(const LogPlace& place, std::string_view bytes) {
   const meta::Applied before = rocks_.applied();
@@ -47,7 +55,10 @@ bool EntryApplier::Counts(const Entry& entry, const meta::Applied& before) const
 }
 
 Status EntryApplier::ApplyBatch(const Entry& entry, const meta::Applied& after) {
-  rocksdb::WriteBatch batch{std::string(entry.body)};
+  std::string records;
+  records.reserve(entry.body.size() + kAppliedBytesMax);  // else adding the note would copy all
+  records = entry.body;
+  rocksdb::WriteBatch batch(std::move(records));
   TOPICDB_ASSIGN_OR_RETURN(const BatchContent content, ScanBatch(batch));
   std::map<std::uint32_t, rocksdb::ColumnFamilyHandle*> handles;
   for (const NamedFamily& named : entry.families) {

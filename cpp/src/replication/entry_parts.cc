@@ -6,6 +6,12 @@
 
 namespace topicdb::replication {
 
+namespace {
+
+constexpr std::size_t kReservedBytesMax = std::size_t{64} << 20;
+
+}  // namespace
+
 std::vector<std::string> DivideEntry(const Entry& entry, std::string bytes, std::size_t bytes_max) {
   std::vector<std::string> divided;
   if (bytes.size() <= bytes_max) {
@@ -27,11 +33,11 @@ std::vector<std::string> DivideEntry(const Entry& entry, std::string bytes, std:
 }
 
 Result<std::optional<std::string>> PartJoiner::Add(std::string bytes) {
-  TOPICDB_ASSIGN_OR_RETURN(const Entry entry, DecodeEntry(bytes));
-  if (entry.kind != EntryKind::kPart) {
+  if (!IsPart(bytes)) {
     Reset();
     return std::optional(std::move(bytes));
   }
+  TOPICDB_ASSIGN_OR_RETURN(const Entry entry, DecodeEntry(bytes));
   const bool continues = next_ != 0 && entry.part == next_ && entry.parts == parts_ &&
                          entry.epoch == epoch_ && entry.number == number_;
   if (!continues) {
@@ -40,6 +46,8 @@ Result<std::optional<std::string>> PartJoiner::Add(std::string bytes) {
     epoch_ = entry.epoch;
     number_ = entry.number;
     parts_ = entry.parts;
+    // All parts but the last one have the same size.
+    joined_.reserve(std::min(entry.body.size() * entry.parts, kReservedBytesMax));
   }
   joined_ += entry.body;
   next_ = entry.part + 1;

@@ -29,7 +29,8 @@ class PartJoiner {
  public:
   // Takes the next entry of the log. Returns the bytes of a whole entry: this one, or the one whose
   // last part this is. Returns nothing while parts are missing. Parts of an entry that another one
-  // interrupts are dropped. Returns what DecodeEntry returns for bytes that it refuses.
+  // interrupts are dropped. Returns what DecodeEntry returns for a part that it refuses; a whole
+  // entry is not decoded, since its caller does that.
   Result<std::optional<std::string>> Add(std::string bytes);
   // Drops the parts of an entry that is not whole.
   void Reset();

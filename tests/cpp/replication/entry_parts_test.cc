@@ -96,9 +96,18 @@ TEST(EntryParts, PartsMayComeAgainFromTheFirstOneOn) {
   EXPECT_EQ(Joined(&joiner, parts), Encode(entry));
 }
 
-TEST(EntryParts, DamageIsRefused) {
+TEST(EntryParts, ADamagedPartIsRefused) {
+  const std::string body(300, 'x');
+  std::string part = Divided(Batch(7, body))[0];
+  part.back() ^= 1;
   PartJoiner joiner;
-  EXPECT_EQ(joiner.Add("no entry").status().code(), Code::kCorruption);
+  EXPECT_EQ(joiner.Add(part).status().code(), Code::kCorruption);
+}
+
+// Whoever gets it back decodes it.
+TEST(EntryParts, WhatIsNoPartComesBackAsItIs) {
+  PartJoiner joiner;
+  for (const std::string bytes : {"", "no entry"}) EXPECT_EQ(Joined(&joiner, {bytes}), bytes);
 }
 
 }  // namespace
