@@ -77,17 +77,18 @@ Turn AppendTo(const std::string& path, const MetricsLoad& load, int shards) {
   return {Seconds(Clock::now() - began), CpuSeconds() - cpu};
 }
 
-void Prepare(SiteProcess* site, int rows) {
-  site->Tell("prepare " + std::to_string(rows / kBatchRows) + " " + std::to_string(kBatchRows));
+void Prepare(SiteProcess* site, int rows, int turn) {
+  site->Tell("prepare " + std::to_string(rows / kBatchRows) + " " + std::to_string(kBatchRows) +
+             " " + std::to_string(turn));
 }
 
-double Load(Cluster* cluster, SiteProcess* site, int times) {
+double Load(Cluster* cluster, SiteProcess* site) {
   const auto began = Clock::now();
   const auto expect = [](const std::string& said) {
     // A site that leads no shard has nothing to seal.
     if (said != "ok" && !said.starts_with("refused: this site leads no shard")) Fail(said);
   };
-  expect(site->Ask("load " + std::to_string(times), kLoadPatience).value_or("no answer"));
+  expect(site->Ask("load", kLoadPatience).value_or("no answer"));
   for (SiteProcess* other : cluster->sites()) {
     if (other == site || !other->is_running()) continue;
     expect(other->Ask("seal", kLoadPatience).value_or("no answer"));

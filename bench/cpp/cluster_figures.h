@@ -57,11 +57,12 @@ double MegabytesIn(const std::string& directory);
 
 // Appends the metrics to a local database, and closes it.
 Turn AppendTo(const std::string& path, const MetricsLoad& load, int shards = 1);
-// Has a site make metrics, so that making them counts on neither side.
-void Prepare(SiteProcess* site, int rows);
-// Appends the metrics at this site, `times` times, and seals all shards where they are led. Returns
-// how many seconds that took.
-double Load(Cluster* cluster, SiteProcess* site, int times = 1);
+// Has a site make metrics, other and later ones in each turn, so that making them counts on neither
+// side.
+void Prepare(SiteProcess* site, int rows, int turn = 0);
+// Appends the metrics at this site, and seals all shards where they are led. Returns how many
+// seconds that took.
+double Load(Cluster* cluster, SiteProcess* site);
 
 // Each of these prints what it has measured. C1, and the CPU time of C8: the throughput beside a
 // local database, with one shard and with four.

@@ -81,7 +81,6 @@ void MeasureSnapshot(const Options& options) {
 }
 
 void MeasureLarge(const Options& options) {
-  constexpr int kLoadsAtOnce = 5;
   const Place place(options.directory);
   Cluster cluster(place.path(), milliseconds(500));
   cluster.StartAll();
@@ -89,12 +88,11 @@ void MeasureLarge(const Options& options) {
   SiteProcess& follower = cluster.site(leader.replica() % 3);
   const std::uint64_t applied = follower.AwaitState().applied;
   follower.Kill();
-  Prepare(&leader, options.rows);
   double took = 0;
   int loads = 0;
-  while (MegabytesIn(leader.directory() + "/db/shards") < 1e3 * options.gigabytes) {
-    took += Load(&cluster, &leader, kLoadsAtOnce);
-    loads += kLoadsAtOnce;
+  for (; MegabytesIn(leader.directory() + "/db/shards") < 1e3 * options.gigabytes; ++loads) {
+    Prepare(&leader, options.rows, loads);
+    took += Load(&cluster, &leader);
   }
   std::printf("C6 %.0f million messages were appended in %.0f s while the follower was away\n",
               1e-6 * loads * options.rows, took);

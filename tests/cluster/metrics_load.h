@@ -16,8 +16,9 @@ namespace topicdb::replication {
 // views that it hands out are valid as long as it lives.
 class MetricsLoad {
  public:
-  MetricsLoad(int batches, int rows, std::uint64_t seed = 20'260'101) {
-    std::mt19937_64 random(seed);
+  // Each turn has other values, and later timestamps.
+  MetricsLoad(int batches, int rows, std::uint64_t turn = 0) {
+    std::mt19937_64 random(kSeed + turn);
     const std::uint64_t count = static_cast<std::uint64_t>(batches) * rows;
     for (std::uint64_t i = 0; i < std::min<std::uint64_t>(count, kTopics); ++i) {
       topics_.push_back(TopicOf(i * kStep % kTopics));
@@ -27,7 +28,8 @@ class MetricsLoad {
       std::vector<MessageView> views;
       for (int row = 0; row < rows; ++row) {
         const std::uint64_t i = static_cast<std::uint64_t>(batch) * rows + row;
-        const auto time = static_cast<std::int64_t>(kStart + i * (kPeriod / kTopics));
+        const auto time =
+            static_cast<std::int64_t>(kStart + (turn * count + i) * (kPeriod / kTopics));
         views.push_back({topics_[i % topics_.size()], time, values_[i]});
       }
       batches_.push_back(std::move(views));
@@ -35,10 +37,6 @@ class MetricsLoad {
   }
 
   const std::vector<std::vector<MessageView>>& batches() const { return batches_; }
-  // Returns how many microseconds lie between the first message and one that would come next.
-  std::int64_t span() const {
-    return static_cast<std::int64_t>(values_.size() * (kPeriod / kTopics));
-  }
   // Returns the bytes of all topics and values.
   std::uint64_t bytes() const {
     std::uint64_t bytes = 0;
@@ -49,6 +47,7 @@ class MetricsLoad {
   }
 
  private:
+  static constexpr std::uint64_t kSeed = 20'260'101;
   static constexpr std::uint64_t kTopics = 32'000;
   static constexpr std::uint64_t kStep =
       12'007;  // coprime with kTopics: any order, but always the same

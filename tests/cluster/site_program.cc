@@ -19,9 +19,8 @@
 //   many CALLERS SECONDS      has threads append one message each, over and over: "ok", and the
 //                             times of all appends in microseconds, sorted: number, median, 99 %,
 //                             longest
-//   prepare BATCHES ROWS      makes batches of metrics: "ok"
-//   load [TIMES]              appends these batches, so often, each time with later timestamps, and
-//                             seals the shards that it leads: "ok"
+//   prepare BATCHES ROWS TURN makes batches of metrics, other and later ones in each turn: "ok"
+//   load                      appends these batches, and seals the shards that it leads: "ok"
 //   seal                      seals all blocks of the shards that it leads: as append, without a
 //                             serial
 //   rotate                    begins new generations in these shards: as seal
@@ -110,7 +109,7 @@ class SiteProgram {
     if (command == "release") return Release();
     if (command == "many") return Many(&words);
     if (command == "prepare") return Prepare(&words);
-    if (command == "load") return Load(&words);
+    if (command == "load") return Load();
     if (command == "seal") return Seal();
     if (command == "rotate") return Rotate();
     if (command == "step-down") return StepDown();
@@ -298,19 +297,15 @@ class SiteProgram {
   std::string Prepare(std::istringstream* words) {
     int batches = 0;
     int rows = 0;
-    *words >> batches >> rows;
-    load_.emplace(batches, rows);
+    std::uint64_t turn = 0;
+    *words >> batches >> rows >> turn;
+    load_.emplace(batches, rows, turn);
     return "ok";
   }
-  std::string Load(std::istringstream* words) {
-    int times = 1;
-    *words >> times;
-    for (int turn = 0; turn < times; ++turn) {
-      for (std::vector<MessageView> batch : load_->batches()) {
-        for (MessageView& message : batch) message.timestamp += turn * load_->span();
-        if (const auto receipt = database_->Append(batch); !receipt.ok()) {
-          return WordFor(receipt.status());
-        }
+  std::string Load() {
+    for (const auto& batch : load_->batches()) {
+      if (const auto receipt = database_->Append(batch); !receipt.ok()) {
+        return WordFor(receipt.status());
       }
     }
     return Seal();
