@@ -57,8 +57,12 @@ double FsyncMilliseconds(const std::string& directory) {
 
 double MegabytesIn(const std::string& directory) {
   std::uintmax_t bytes = 0;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(directory)) {
-    if (file.is_regular_file()) bytes += file.file_size();
+  std::error_code gone;  // a site removes files meanwhile
+  auto file = std::filesystem::recursive_directory_iterator(directory, gone);
+  for (; !gone && file != std::filesystem::end(file); file.increment(gone)) {
+    std::error_code failed;
+    const std::uintmax_t size = file->is_regular_file(failed) ? file->file_size(failed) : 0;
+    if (!failed) bytes += size;
   }
   return static_cast<double>(bytes) / 1e6;
 }

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from cli_runs import error_of, output_of, run
 from served import serving
-from sites import NAMES, Servers, Sites, servers, sites
+from sites import NAMES, Servers, Sites
 from support import wait_until
 
 import topicdb
@@ -22,18 +21,6 @@ from topicdb.remote.server import tokens
 pytestmark = pytest.mark.skipif(
     bool(_core.REPLICATION_LACKS), reason=f"no replication: {_core.REPLICATION_LACKS}"
 )
-
-
-@pytest.fixture
-def three(tmp_path: Path) -> Iterator[Sites]:
-    with sites(tmp_path, shards=2) as found:
-        yield found
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Servers]:
-    with servers(tmp_path, "--shards", 2) as found:
-        yield found
 
 
 def outcomes(found: ClusterVerification) -> dict[str, set[str]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from brokers import free_port
 from cli_runs import error_of, output_of
 from served import Process, make_certificates, serving
-from sites import ELECTION, NAMES, Servers, Sites, servers, sites
+from sites import ELECTION, NAMES, Servers, Sites, sites
 from support import wait_until
 
 import topicdb
@@ -22,18 +22,6 @@ from topicdb.replicas import Cluster
 pytestmark = pytest.mark.skipif(
     bool(_core.REPLICATION_LACKS), reason=f"no replication: {_core.REPLICATION_LACKS}"
 )
-
-
-@pytest.fixture
-def three(tmp_path: Path) -> Iterator[Sites]:
-    with sites(tmp_path, shards=2) as found:
-        yield found
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Servers]:
-    with servers(tmp_path, "--shards", 2) as found:
-        yield found
 
 
 def states(cluster: Cluster) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,12 +19,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def three(tmp_path: Path) -> Iterator[Servers]:
-    with servers(tmp_path, "--shards", 2) as found:
-        yield found
-
-
 def append_until_stored(database: topicdb.Database, n: int) -> None:
     """Appends a message; asks again with the same id while no site can tell its outcome."""
     while True:
@@ -36,35 +29,35 @@ def append_until_stored(database: topicdb.Database, n: int) -> None:
         return
 
 
-def test_no_client_notices_that_a_site_is_killed(three: Servers) -> None:
-    with topicdb.connect(three.urls) as database:
+def test_no_client_notices_that_a_site_is_killed(served: Servers) -> None:
+    with topicdb.connect(served.urls) as database:
         count = 0
         for round in range(4):
             for _ in range(20):
                 append_until_stored(database, count)
                 count += 1
             # Now the site that leads, now that to which the client is connected.
-            connected = next(name for name in NAMES if three.url(name) == database.path)
-            killed = three.leader() if round % 2 == 0 else connected
-            three.kill(killed)
+            connected = next(name for name in NAMES if served.url(name) == database.path)
+            killed = served.leader() if round % 2 == 0 else connected
+            served.kill(killed)
             for _ in range(20):
                 append_until_stored(database, count)
                 count += 1
             assert database.scan("k/#").count() == count
-            three.start(killed)
-    for url in three.urls:
+            served.start(killed)
+    for url in served.urls:
         with topicdb.connect(url) as database:
             scan = database.scan("k/#", order="time", at_least="acknowledged")
             assert [int(message.value) for message in scan] == list(range(count)), url
 
 
-def test_an_append_without_an_id_is_sent_again(three: Servers) -> None:
-    with topicdb.connect(three.urls) as database:
+def test_an_append_without_an_id_is_sent_again(served: Servers) -> None:
+    with topicdb.connect(served.urls) as database:
         database.append([("t", 1, b"1")])
         future = database.append_async([("t", 2, b"2")])
         assert future.result().count == 1
-        connected = next(name for name in NAMES if three.url(name) == database.path)
-        three.kill(connected)
+        connected = next(name for name in NAMES if served.url(name) == database.path)
+        served.kill(connected)
         assert database.append([("t", 3, b"3")]).count == 1
         assert database.append_async([("t", 4, b"4")]).result().count == 1
         assert [message.value for message in database.scan("t", order="time")] == [
@@ -73,11 +66,11 @@ def test_an_append_without_an_id_is_sent_again(three: Servers) -> None:
             b"3",
             b"4",
         ]
-        assert database.path != three.url(connected)
+        assert database.path != served.url(connected)
         assert database.cluster is not None
         told = database.cluster.status()
         assert {site.name: site.clients for site in told.sites} == {
-            name: three.url(name) for name in NAMES
+            name: served.url(name) for name in NAMES
         }
 
 
@@ -91,16 +84,16 @@ def set_until_done(database: topicdb.Database, retention: dict[str, str]) -> Non
         return
 
 
-def test_classes_are_set_while_a_site_is_gone(three: Servers) -> None:
-    with topicdb.connect(three.urls) as database:
+def test_classes_are_set_while_a_site_is_gone(served: Servers) -> None:
+    with topicdb.connect(served.urls) as database:
         for number, killed in enumerate(NAMES):
-            three.kill(killed)
+            served.kill(killed)
             set_until_done(database, {f"k/{n}": "1d" for n in range(number + 1)})
             append_until_stored(database, number)
             stored = {one.retention_class: one.messages for one in database.usage()}
             assert stored[f"k/{number}"] == 1
-            three.start(killed)
-    for url in three.urls:
+            served.start(killed)
+    for url in served.urls:
         with topicdb.connect(url) as one:
             one.append([("after", None, b"")])
             assert list(one.retention) == ["k/0", "k/1", "k/2"]
@@ -113,8 +106,8 @@ def test_a_client_has_a_snapshot_made(tmp_path: Path) -> None:
     folder = tmp_path / "snapshots"
     folder.mkdir()
     with (
-        servers(tmp_path, "--shards", 2, "--snapshots", folder) as three,
-        topicdb.connect(three.url("b")) as database,
+        servers(tmp_path, "--shards", 2, "--snapshots", folder) as served,
+        topicdb.connect(served.url("b")) as database,
     ):
         database.append([(f"k/{n}", n, b"%d" % n) for n in range(100)])
         made = database.snapshot("monday")
@@ -126,48 +119,48 @@ def test_a_client_has_a_snapshot_made(tmp_path: Path) -> None:
         copy.append([("k/100", 100, b"100")])
 
 
-def test_a_client_needs_one_site_that_answers(three: Servers) -> None:
-    three.kill("a")
-    with topicdb.connect(three.urls) as database:
-        assert database.path == three.url("b")
+def test_a_client_needs_one_site_that_answers(served: Servers) -> None:
+    served.kill("a")
+    with topicdb.connect(served.urls) as database:
+        assert database.path == served.url("b")
     with pytest.raises(topicdb.UnavailableError, match="none of"):
         topicdb.connect(["grpc://127.0.0.1:1", "grpc://127.0.0.1:2"])
     with pytest.raises(ValueError, match="at least one"):
         topicdb.connect([])
 
 
-def test_commands_show_what_another_site_has_acknowledged(three: Servers, tmp_path: Path) -> None:
+def test_commands_show_what_another_site_has_acknowledged(served: Servers, tmp_path: Path) -> None:
     for n, name in enumerate(NAMES * 3):
-        with topicdb.connect(three.url(name)) as database:
+        with topicdb.connect(served.url(name)) as database:
             database.append([("t", n, b"%d" % n)])
         for other in NAMES:
-            place = three.url(other)
+            place = served.url(other)
             assert len(output_of("scan", place, "t", "--acknowledged").splitlines()) == n + 1
             newest = json.loads(output_of("last", place, "t", "--acknowledged", "--json"))
             assert newest["value"] == str(n)
             counted = json.loads(output_of("count", place, "t", "--acknowledged", "--json"))
             assert [group["messages"] for group in counted["groups"]] == [n + 1]
         file = tmp_path / f"{n}.parquet"
-        place = three.url(NAMES[(n + 1) % 3])
+        place = served.url(NAMES[(n + 1) % 3])
         made = output_of("export", place, file, "--filter", "t", "--acknowledged", "--json")
         assert json.loads(made)["messages"] == n + 1
     assert "by way of its site" in error_of("scan", tmp_path / "a", "--acknowledged")
 
 
-def test_the_command_shows_the_sites(three: Servers, tmp_path: Path) -> None:
-    text = output_of("cluster", "status", three.url("a"))
+def test_the_command_shows_the_sites(served: Servers, tmp_path: Path) -> None:
+    text = output_of("cluster", "status", served.url("a"))
     assert text.startswith("cluster ")
     for name in NAMES:
-        assert three.url(name) in text
+        assert served.url(name) in text
     led: list[int] = []
     while sorted(led) != [0, 1]:  # each shard has one leader, once all have elected it
-        told = json.loads(output_of("cluster", "status", three.url("b"), "--json"))
+        told = json.loads(output_of("cluster", "status", served.url("b"), "--json"))
         assert told["asked"] == "b"
         assert [site["state"] for site in told["sites"]] == ["up", "up", "up"]
         shards = [one for site in told["sites"] for one in site["shards"]]
         led = [one["shard"] for one in shards if one["state"] == "leading"]
-    three.kill("c")
-    told = json.loads(output_of("cluster", "status", three.url("b"), "--json"))
+    served.kill("c")
+    told = json.loads(output_of("cluster", "status", served.url("b"), "--json"))
     assert {site["name"]: site["state"] for site in told["sites"]} == {
         "a": "up",
         "b": "up",
