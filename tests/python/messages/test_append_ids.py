@@ -88,14 +88,15 @@ def test_other_messages_with_the_same_id_are_refused(sharded_db: Database) -> No
                 db.append_async(rows, id="x")
 
 
-def test_what_was_stored_in_some_shards_only_is_completed(db_path: Path) -> None:
+@pytest.mark.parametrize("durability", ["os", "disk"])  # in turn, and at once
+def test_what_was_stored_in_some_shards_only_is_completed(db_path: Path, durability: str) -> None:
     """Files may not grow beyond a limit, so that shard 1 cannot log its large message."""
     small, large = (topic_in_shard(shard, 2) for shard in range(2))
     told = run_child(
         """
         import resource, signal, sys, topicdb
-        path, small, large = sys.argv[1:]
-        db = topicdb.open(path, shards=2)
+        path, small, large, durability = sys.argv[1:]
+        db = topicdb.open(path, shards=2, durability=durability)
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, hard))
@@ -108,6 +109,7 @@ def test_what_was_stored_in_some_shards_only_is_completed(db_path: Path) -> None
         db_path,
         small,
         large,
+        durability,
     )
     assert "the messages of shards [0] are stored" in told
     with topicdb.open(db_path) as db:
