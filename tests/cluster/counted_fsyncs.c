@@ -1,5 +1,5 @@
-// A library to preload into any program: it counts the calls of fsync and fdatasync that succeed, as
-// eight bytes in the file COUNT_FILE, which it makes.
+// A library to preload into any program: it counts the calls of fsync and fdatasync that succeed,
+// as eight bytes in the file COUNT_FILE, which it makes.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
