@@ -98,6 +98,9 @@ impl<F: FileSystem + 'static> EngineDisk<F> {
             Ok(Err(error)) => return Err(LogError::damaged(&place, error)),
             Err(_) => return Err(LogError::damaged(&place, "the records of the log do not fit together")),
         };
+        // The engine does so when it begins a further file, but not for the first ones.
+        sync_directory(&directory.join("log"))
+            .map_err(|error| disk_error(&place, "make the files of the log durable", error))?;
         Ok(Self {
             directory: directory.to_owned(),
             place,
@@ -236,7 +239,13 @@ fn check_identity(directory: &Path, place: &str, identity: &Identity) -> Result<
 fn begin(directory: &Path, identity: &Identity) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     replace_file(directory, "fence", &Fence::default().encode(identity))?;
-    replace_file(directory, "identity", &identity.encode())
+    replace_file(directory, "identity", &identity.encode())?;
+    // A log whose name is lost would be begun again, and forget how it has voted.
+    directory.canonicalize()?.parent().map_or(Ok(()), sync_directory)
+}
+
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
 }
 
 fn read_file(path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -254,5 +263,5 @@ fn replace_file(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&temporary, directory.join(name))?;
-    File::open(directory)?.sync_all()
+    sync_directory(directory)
 }

@@ -41,9 +41,10 @@ class Change:
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A file, or a directory, which has ``entries``."""
+    """A file, a directory, which has ``entries``, or a symbolic link, which has ``link``."""
 
     entries: dict[str, Node] | None = None
+    link: str | None = None  # the name beside it to which it leads
     stable_entries: dict[str, Node] = field(default_factory=dict)
     content: bytearray = field(default_factory=bytearray)
     stable: bytes = b""
@@ -81,10 +82,13 @@ class FileSystem:
         _APPLY[operation.kind](self, operation)
 
     def find(self, path: str) -> Node | None:
-        """Returns the file or directory of that name, or None."""
+        """Returns the file or directory of that name, or None. Symbolic links are followed."""
         node: Node | None = self.root
         for level in path.split("/") if path else ():
-            node = None if node is None or node.entries is None else node.entries.get(level)
+            entries = {} if node is None or node.entries is None else node.entries
+            node = entries.get(level)
+            if node is not None and node.link is not None:
+                node = entries.get(node.link)
         return node
 
     def node_of(self, handle: int) -> Node:
@@ -94,7 +98,7 @@ class FileSystem:
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Yields path and content of all files as a process sees them."""
         for path, node in walk(self.root, lambda node: node.entries or {}):
-            if node.entries is None:
+            if node.entries is None and node.link is None:
                 yield path, bytes(node.content)
 
     # How each kind of operation changes the file system.
@@ -125,18 +129,22 @@ class FileSystem:
     def _do_rename(self, operation: Operation) -> None:
         source, old_name = self._place(operation.name)
         target, new_name = self._place(operation.new_name)
-        assert source.entries is not None
-        node = source.entries[old_name]
-        if (self.find(operation.new_name)) is node:
+        assert source.entries is not None and target.entries is not None
+        node, replaced = source.entries[old_name], target.entries.get(new_name)
+        if replaced is node:
             return  # a rename between two names of one file does nothing
         entries: list[tuple[Node, str, Node | None]]
-        other = self.find(operation.new_name) if operation.first else None
+        other = replaced if operation.first else None
         entries = [(source, old_name, other), (target, new_name, node)]
         self._change_names(target, entries, source if source is not target else None)
 
     def _do_link(self, operation: Operation) -> None:
         parent, name = self._place(operation.new_name)
         self._change_names(parent, [(parent, name, self.find(operation.name))])
+
+    def _do_symlink(self, operation: Operation) -> None:
+        parent, name = self._place(operation.name)
+        self._change_names(parent, [(parent, name, Node(link=operation.new_name))])
 
     def _do_remove(self, operation: Operation) -> None:
         parent, name = self._place(operation.name)
@@ -281,6 +289,8 @@ def write_tree(
         place = f"{base}/{path}"
         if node.entries is not None:
             os.mkdir(place)
+        elif node.link is not None:
+            os.symlink(node.link, place)
         elif node in made:
             os.link(made[node], place)
         else:
@@ -305,4 +315,5 @@ _APPLY: dict[Kind, Callable[[FileSystem, Operation], None]] = {
     Kind.SYNC: FileSystem._do_sync,
     Kind.SYNC_ALL: FileSystem._do_sync_all,
     Kind.MARK: FileSystem._do_nothing,
+    Kind.SYMLINK: FileSystem._do_symlink,
 }

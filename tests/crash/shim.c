@@ -44,6 +44,7 @@ enum Kind {
   kSync = 10,
   kSyncAll = 11,
   kMark = 12,
+  kSymlink = 13,
 };
 
 struct __attribute__((packed)) Header {
@@ -571,8 +572,15 @@ int link(const char* old_path, const char* new_path) {
 }
 int symlinkat(const char* target, int directory, const char* path) {
   char buffer[PATH_BYTES];
-  if (Traced(directory, path, buffer) != NULL) Fail("symbolic links are not recorded", path);
-  return (int)syscall(SYS_symlinkat, target, directory, path);
+  const char* name = Traced(directory, path, buffer);
+  if (name == NULL) return (int)syscall(SYS_symlinkat, target, directory, path);
+  if (strchr(target, '/') != NULL) Fail("a symbolic link to another directory", target);
+  Lock();
+  const int outcome = (int)syscall(SYS_symlinkat, target, directory, path);
+  const struct iovec part = {(void*)target, strlen(target)};
+  if (outcome == 0) Record(kSymlink, 0, 0, 0, name, &part, 1, part.iov_len);
+  Unlock();
+  return outcome;
 }
 int symlink(const char* target, const char* path) { return symlinkat(target, AT_FDCWD, path); }
 

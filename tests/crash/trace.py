@@ -31,6 +31,7 @@ class Kind(IntEnum):
     SYNC = 10  # handle; second: 0 for fsync, 1 for fdatasync
     SYNC_ALL = 11
     MARK = 12  # data: the program's mark, in JSON
+    SYMLINK = 13  # name; data: the name beside it to which it leads
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Operation:
 
     @property
     def new_name(self) -> str:
-        """The new name of a rename or link."""
+        """The new name of a rename or link, or where a symbolic link leads."""
         return os.fsdecode(self.data)
 
     @property
@@ -61,7 +62,7 @@ class Operation:
         if self.kind == Kind.MARK:
             return f"mark {self.data[:200].decode(errors='replace')}"
         parts = [self.kind.name.lower(), self.name]
-        if self.kind in (Kind.RENAME, Kind.LINK):
+        if self.kind in (Kind.RENAME, Kind.LINK, Kind.SYMLINK):
             parts.append(f"{'<' if self.first else ''}-> {self.new_name}")
         if self.handle:
             parts.append(f"handle {self.handle & 0xFFFFFFFF}")

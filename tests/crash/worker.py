@@ -25,7 +25,9 @@ def digest(directory: Path) -> str:
     found = hashlib.blake2b(digest_size=12)
     for path in sorted(directory.rglob("*")):
         found.update(str(path.relative_to(directory)).encode() + b"\0")
-        if path.is_file():
+        if path.is_symlink():
+            found.update(bytes(path.readlink()))
+        elif path.is_file():
             found.update(path.read_bytes())
     return found.hexdigest()
 

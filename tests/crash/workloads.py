@@ -1,4 +1,4 @@
-"""Workloads of TopicDB for the simulator; ``ALL`` names them, drops', and the buffer queue's."""
+"""Workloads of TopicDB for the simulator; ``ALL`` names all programs, also those of other files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crash.check import HistoryChecker
 from crash.history import History
 from crash.programs import Checker, Mark
 from crash.session import TAG_CLASS, Row, Session
-from topicdb import Retention
+from topicdb import Retention, _core
 from topicdb.lifecycle.retention import LAYOUTS
 from topicdb.types import Durability
 
@@ -311,4 +311,5 @@ ALL = (
     "crash.drop_program:drops",
     "crash.queue_program:disk",
     "crash.queue_program:small_segments",
+    *(() if _core.REPLICATION_LACKS else ("crash.site_program:alone",)),
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from crash.campaign import Campaign, table, topicdb_programs
-from crash.filesystem import FileSystem, Names
+from crash.filesystem import FileSystem, Names, write_tree
 from crash.recording import record
 from crash.runner import Report, simulate
 from crash.states import DEATH, OTHER_KINDS, Plan, Stage
@@ -207,6 +207,30 @@ def test_two_names_that_change_places_do_so_at_once() -> None:
     assert (system.root.stable_entries["a"], directory.stable_entries["b"]) == (second, first)
 
 
+def test_a_symbolic_link_leads_to_a_name_beside_it(tmp_path: Path) -> None:
+    system = system_after(
+        Names.DIRECTORY,
+        Operation(Kind.MAKE_DIRECTORY, name="d"),
+        Operation(Kind.MAKE_DIRECTORY, name="d/first"),
+        Operation(Kind.MAKE_DIRECTORY, name="d/second"),
+        Operation(Kind.SYMLINK, name="d/at", data=b"first"),
+        created("d/at/a", 1),
+        Operation(Kind.SYNC_ALL),
+        Operation(Kind.SYMLINK, name="d/new", data=b"second"),
+        renamed("d/new", "d/at"),
+        created("d/at/b", 2),
+    )
+    assert system.find("d/first/a") is not None
+    assert system.find("d/at/b") is system.find("d/second/b") is not None
+    assert system.find("d/at/a") is None
+    (tmp_path / "now").mkdir()
+    (tmp_path / "stable").mkdir()
+    write_tree(tmp_path / "now", system.root, lambda node: node.entries or {}, lambda _: b"")
+    write_tree(tmp_path / "stable", system.root, lambda node: node.stable_entries, lambda _: b"")
+    assert (tmp_path / "now" / "d" / "at").readlink() == Path("second")
+    assert (tmp_path / "stable" / "d" / "at").readlink() == Path("first"), "it was not synced"
+
+
 def test_a_rename_to_another_directory_is_one_change() -> None:
     system = system_after(
         Names.DIRECTORY,
@@ -223,4 +247,4 @@ def test_a_rename_to_another_directory_is_one_change() -> None:
 
 
 def test_all_programs_are_there() -> None:
-    assert len(topicdb_programs()) >= 13
+    assert len(topicdb_programs()) >= 23

@@ -1,6 +1,5 @@
 #include "replication/replica/replica_copy.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "replication/snapshot/shard_copies.h"
@@ -56,16 +55,11 @@ Result<std::optional<DamageNote>> ReplicaCopy::Prepare() {
 
 Status ReplicaCopy::OpenCopy() {
   TOPICDB_RETURN_IF_ERROR(CheckCopy(directory_));
-  TOPICDB_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory_));
-  const bool has_tables = std::any_of(
-      names.begin(), names.end(), [](const std::string& name) { return name.ends_with(".sst"); });
+  // If the manifest does not know some tables, a crash came before it did, and the log has their
+  // entries; or it has forgotten them, and the log may not. The replica finds that out when it
+  // joins its group.
   TOPICDB_ASSIGN_OR_RETURN(replicated_, ReplicatedShard::Open(environment_, index_, leader_));
-  // Every table has come with the note of an entry. So the manifest has forgotten it.
-  if (!has_tables || replicated_->applied().index != 0) return Status::Ok();
-  replicated_->Close().IgnoreError();
-  replicated_.reset();
-  return Corruption(environment_->NameOfShard(index_) + ": " + directory_ +
-                    " has tables that its manifest does not know");
+  return Status::Ok();
 }
 
 Status ReplicaCopy::OpenEmpty(std::string_view why) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -63,6 +64,15 @@ TEST_F(ReplicaCopyTest, ANewCopyIsEmptyAndKeepsItsLock) {
   ASSERT_TRUE(copy->Close().ok());
   EXPECT_EQ(copy->shard(), nullptr);
   ASSERT_TRUE(Open()->Close().ok());
+}
+
+// As after a crash in the first flush. The log has all entries, which are applied again.
+TEST_F(ReplicaCopyTest, ATableThatTheManifestDoesNotKnowIsNoDamage) {
+  ASSERT_TRUE(Open()->Close().ok());
+  std::ofstream(shard_ + "/000099.sst") << "a part of a table";
+  const auto copy = Open();
+  EXPECT_EQ(copy->replicated().applied().index, 0U);
+  ASSERT_TRUE(copy->Close().ok());
 }
 
 TEST_F(ReplicaCopyTest, ACopyThatCannotBeOpenedIsQuarantinedIfItIsToBeHealed) {
