@@ -155,6 +155,15 @@ bool WaitsForOthers(Durability durability) {
   return durability == Durability::kDisk || durability == Durability::kQuorum;
 }
 
+// Has a commit store a part of an append. The id, if there is one, and the part must outlive it.
+void Fill(ShardCommit* commit, const Part& part, const std::optional<AppendId>& id,
+          Durability durability) {
+  commit->id = id.has_value() ? &*id : nullptr;
+  commit->durability = durability;
+  commit->bytes = part.bytes;
+  commit->messages = part.messages;
+}
+
 // An append on its way through the queues of its shards; the last of them calls `done`.
 struct AsyncAppend {
   std::shared_ptr<const void> owner;
@@ -207,11 +216,8 @@ std::shared_ptr<AsyncAppend> MakeAsync(const DatabaseImpl& impl, PreparedAppend 
 void Start(const std::shared_ptr<AsyncAppend>& append, bool is_urgent) {
   for (std::size_t i = 0; i < append->parts.size(); ++i) {
     auto commit = std::make_unique<ShardCommit>();
-    commit->id = append->id.has_value() ? &*append->id : nullptr;
-    commit->durability = append->receipt.durability;
-    commit->bytes = append->parts[i].bytes;
+    Fill(commit.get(), append->parts[i], append->id, append->receipt.durability);
     commit->is_urgent = is_urgent;
-    commit->messages = append->parts[i].messages;
     ShardCommit* const running = commit.get();
     append->parts[i].shard->CommitAsync(std::move(commit), [append, running, i] {
       append->serials[i] = running->serial;
@@ -243,10 +249,7 @@ Result<Receipt> AppendInTurn(const DatabaseImpl& impl, const PreparedAppend& pre
   const WholeCommit whole(impl, parts.size());
   for (const Part& part : parts) {
     ShardCommit commit;
-    commit.id = prepared.id.has_value() ? &*prepared.id : nullptr;
-    commit.durability = receipt.durability;
-    commit.bytes = part.bytes;
-    commit.messages = part.messages;
+    Fill(&commit, part, prepared.id, receipt.durability);
     part.shard->Commit(&commit);
     if (!commit.status.ok()) return WithStored(commit.status, receipt);
     receipt.serials.emplace_back(part.shard->index(), commit.serial);

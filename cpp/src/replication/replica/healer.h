@@ -21,7 +21,6 @@ class Healer {
   Healer(RaftSite* site, std::uint64_t group, const std::string& shard_directory, bool is_automatic,
          std::function<void()> changed);
 
-  bool is_automatic() const { return is_automatic_; }
   // Returns why the replica is being healed, or Ok.
   Status damage() const TOPICDB_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
