@@ -96,7 +96,7 @@ def completer(engine: Engine) -> AppendQueue:
 
 def appender(engine: Engine) -> AppendQueue:
     """Returns a queue such as ``topicdb.connect`` makes one."""
-    from topicdb.remote.client.appending import Appender
+    from topicdb.remote.client.appender import Appender
     from topicdb.remote.client.engine import RemoteEngine
 
     assert isinstance(engine, RemoteEngine), f"this is no client: {engine}"

@@ -19,7 +19,7 @@ from topicdb.follow.group import Group
 from topicdb.follow.losses import OnLoss
 from topicdb.follow.readers import OnChange, OpenReaders, group_timeout_us
 from topicdb.follow.subscription import WINDOW, WINDOW_BYTES, Start, start_of
-from topicdb.remote.client import appending
+from topicdb.remote.client.appender import Appender
 from topicdb.remote.client.cluster import ServedCluster
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.engine import RemoteEngine
@@ -48,7 +48,7 @@ class RemoteDatabase(Database):
     """
 
     def __init__(self, connection: Connection) -> None:
-        appends = appending.Appender(connection)
+        appends = Appender(connection)
         engine = RemoteEngine(connection)
         readers = OpenReaders(engine, partial(_hold, connection))
         super().__init__(engine, appends, readers)

@@ -12,7 +12,7 @@ from topicdb.engine import Engine, Filters, RowPlace, Serials
 from topicdb.engines.features import Feature
 from topicdb.follow.losses import Loss
 from topicdb.jobs import Applied
-from topicdb.remote.client import appending
+from topicdb.remote.client.appending import append
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.reading import RemoteScan, RemoteTail, RemoteTransaction, RemoteWatch
 from topicdb.remote.client.seeing import Asked, begin_where_seen
@@ -95,7 +95,7 @@ class RemoteEngine:
         key: Keys | None = None,
     ) -> Receipt:
         """Stores rows, or anything that has Arrow data."""
-        return appending.append(self.connection, rows, durability, escapes, id, key)
+        return append(self.connection, rows, durability, escapes, id, key)
 
     def append_arrow(
         self,
@@ -105,7 +105,7 @@ class RemoteEngine:
         id: str | None = None,
         key: Keys | None = None,
     ) -> Receipt:
-        return appending.append(self.connection, data, durability, escapes, id, key)
+        return append(self.connection, data, durability, escapes, id, key)
 
     def find_append(self, id: str) -> Receipt | None:
         return self._call(Engine.find_append, id)

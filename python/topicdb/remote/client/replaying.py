@@ -12,9 +12,10 @@ from topicdb import _core
 from topicdb._core import Batch
 from topicdb.arguments.filters import filter_list
 from topicdb.arguments.times import timeout_us
-from topicdb.remote.client import appending
+from topicdb.remote.client.appending import append
 from topicdb.remote.client.connection import Connection
 from topicdb.remote.client.lease import Lease, RemoteHandle, wait_slices
+from topicdb.remote.client.outgoing import packed, table_of
 from topicdb.remote.client.reading import WAIT_SLICE_US
 from topicdb.remote.message_ids import ids_of, runs_of
 from topicdb.remote.records import record_of
@@ -74,8 +75,8 @@ class RemoteReplayLog(DistantLog):
         if qos not in (0, 1, 2):
             raise ValueError(f"qos: expected 0, 1 or 2, got {qos!r}")
         if qos > 0:
-            return appending.append(self._connection, messages, durability, not raw)
-        data = appending.packed(self._connection, appending.table_of(messages, escapes=not raw))
+            return append(self._connection, messages, durability, not raw)
+        data = packed(self._connection, table_of(messages, escapes=not raw))
         found = self._connection.call("replay.publish", self._name, qos, durability, data)
         return record_of(Receipt, found)
 
