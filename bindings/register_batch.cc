@@ -125,6 +125,18 @@ PySchema SchemaOf(const std::string& form, const ColumnNames& columns) {
 
 using SerialArray = py::array_t<std::uint64_t, py::array::c_style | py::array::forcecast>;
 
+// Returns an empty batch with room for topics and values of so many bytes. Throws ValueError if no
+// batch can hold them.
+std::shared_ptr<Batch> RoomFor(std::size_t rows, std::size_t topic_bytes, std::size_t value_bytes,
+                               bool keeps_serials) {
+  auto batch = std::make_shared<Batch>(keeps_serials);
+  if (!batch->Fits(topic_bytes, value_bytes)) {
+    throw py::value_error("messages of more than 2 GiB are no batch: split them");
+  }
+  batch->Reserve(rows, topic_bytes, value_bytes);
+  return batch;
+}
+
 // Returns a batch with copies of the messages. REQUIRES: the GIL
 py::object NewBatch(const std::vector<MessageView>& messages,
                     const std::optional<SerialArray>& serials) {
@@ -137,11 +149,7 @@ py::object NewBatch(const std::vector<MessageView>& messages,
     topic_bytes += message.topic.size();
     value_bytes += message.value.size();
   }
-  const auto batch = std::make_shared<Batch>(serials.has_value());
-  if (!batch->Fits(topic_bytes, value_bytes)) {
-    throw py::value_error("messages of more than 2 GiB are no batch: split them");
-  }
-  batch->Reserve(messages.size(), topic_bytes, value_bytes);
+  const auto batch = RoomFor(messages.size(), topic_bytes, value_bytes, serials.has_value());
   for (std::size_t row = 0; row < messages.size(); ++row) {
     batch->Append(messages[row], serials.has_value()
                                      ? Serial{serials->at(static_cast<py::ssize_t>(row))}
@@ -164,6 +172,30 @@ py::object BatchOfArrow(const py::object& source, const std::optional<SerialArra
   return NewBatch(copies.messages(), serials);
 }
 
+// Returns a batch with the messages of all these batches, without serials.
+py::object BatchOfBatches(const py::sequence& parts) {
+  std::vector<SharedBatch> batches;
+  batches.reserve(parts.size());
+  for (const py::handle part : parts) batches.push_back(part.cast<const PyBatch&>().batch);
+  return WrapBatch(WithoutGil([&] {
+    std::size_t rows = 0;
+    std::size_t topic_bytes = 0;
+    std::size_t value_bytes = 0;
+    for (const SharedBatch& batch : batches) {
+      rows += batch->size();
+      topic_bytes += batch->topic_bytes().size();
+      value_bytes += batch->value_bytes().size();
+    }
+    const auto whole = RoomFor(rows, topic_bytes, value_bytes, false);
+    for (const SharedBatch& batch : batches) {
+      for (std::size_t row = 0; row < batch->size(); ++row) {
+        whole->Append({batch->topic(row), batch->timestamp(row), batch->value(row)}, kNoSerial);
+      }
+    }
+    return std::shared_ptr<const Batch>(whole);
+  }));
+}
+
 }  // namespace
 
 py::object WrapBatch(std::shared_ptr<const Batch> batch, const ArrowColumns& columns) {
@@ -182,6 +214,7 @@ void RegisterBatch(py::module_& module) {
              py::arg("serials") = py::none());
   module.def("batch_of_arrow", &BatchOfArrow, py::arg("source"), py::arg("serials") = py::none(),
              py::arg("escapes") = false);
+  module.def("batch_of_batches", &BatchOfBatches, py::arg("batches"), py::pos_only());
   py::class_<PyBatch>(module, "Batch",
                       "Messages as columns. Immutable; outlives the database it came from.")
       .def_property_readonly("topics", &Topics, "list[str]: the topic of each message")

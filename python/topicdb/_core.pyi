@@ -185,6 +185,9 @@ def batch_of_arrow(
 ) -> Batch:
     """Copies Arrow data, as ``Database.append_arrow`` takes it."""
 
+def batch_of_batches(batches: Sequence[Batch], /) -> Batch:
+    """Copies the messages of batches into one, without serials."""
+
 def arrow_schema(form: Form = "stored", columns: Sequence[str] | None = None) -> ArrowSchema: ...
 def check_topic(topic: str, /) -> None: ...
 def check_filter(filter: str, /) -> None: ...

@@ -13,7 +13,7 @@ from support import wait_until
 
 import topicdb
 from topicdb import _core
-from topicdb.remote.client import appending
+from topicdb.remote.client import appending, bundles
 from topicdb.remote.client.connection import Connection
 
 pytestmark = pytest.mark.skipif(
@@ -41,7 +41,8 @@ def lose_answer_and_majority(patch: pytest.MonkeyPatch, method: str, found: Site
         return call(self, called, *args, **options)
 
     patch.setattr(Connection, "call", lose)
-    patch.setattr(appending, "REPEAT_S", REPEAT_S)
+    for part in (appending, bundles):
+        patch.setattr(part, "REPEAT_S", REPEAT_S)
 
 
 @pytest.mark.parametrize(

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from topicdb import _core
 from topicdb._core import UnavailableError
-from topicdb.engines.appends import fulfil
-from topicdb.remote.client.appending import (
-    REPEAT_PAUSE_S,
-    REPEAT_S,
-    append,
-    error_after,
-    id_for,
-)
+from topicdb.remote.client.appending import REPEAT_PAUSE_S, append
+from topicdb.remote.client.bundles import Bundle, Bundler, Waiting, table_of_bundles
 from topicdb.remote.client.committing import Committer
 from topicdb.remote.client.connection import Connection
-from topicdb.remote.client.outgoing import check_topics, packed, table_of
+from topicdb.remote.client.outgoing import packed
 from topicdb.remote.client.reading import RemoteTransaction
 from topicdb.remote.errors import unpacked
 from topicdb.remote.records import record_of
@@ -33,28 +26,7 @@ from topicdb.waiting import wait_for
 
 PENDING_BYTES_MAX = 64 << 20
 GATHER_S = 0.001
-TOGETHER_MAX = 1_000
-TOGETHER_BYTES_MAX = 4 << 20
-# A server takes 64 KiB of JSON with a call, which here has the count and the id of each append.
-TOGETHER_JSON_BYTES_MAX = 32 << 10
-JSON_BYTES_OF_APPEND = 32  # at most, without the id
 IDLE_S = 0.05
-
-
-@dataclass(eq=False)
-class _Queued:
-    batch: pa.RecordBatch
-    bytes: int
-    durability: str | None
-    future: Future[Receipt]
-    id: str | None
-    give_up_at: float  # until then it is sent again, if it has an id, while the server is away
-    is_doubtful: bool = False  # whether an attempt was not answered
-
-    @property
-    def json_bytes(self) -> int:
-        """Returns how much JSON it adds to a call, at most."""
-        return JSON_BYTES_OF_APPEND + (0 if self.id is None else len(json.dumps(self.id)))
 
 
 class Appender:
@@ -66,11 +38,11 @@ class Appender:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        # A call has some bytes beside its messages, for which the other half is more than enough.
-        self._together_max = min(TOGETHER_BYTES_MAX, connection.hello["append_bytes_max"] // 2)
+        self._bundler = Bundler(connection)
         self._changed = threading.Condition()
-        self._queue: deque[_Queued] = deque()
-        self._bytes = 0
+        self._queue: deque[Waiting] = deque()
+        self._bundles: deque[Bundle] = deque()  # of appends before those of the queue
+        self._bytes = 0  # of both
         self._thread: threading.Thread | None = None
         self._closed = False
         self._commits = Committer(connection)
@@ -95,24 +67,20 @@ class Appender:
         key: Keys | None = None,
     ) -> Future[Receipt]:
         """Queues an append as ``AppendQueue.start`` does."""
-        table = table_of(messages, escapes=escapes, key=key)
-        check_topics(table)
-        future: Future[Receipt] = Future()
-        future.set_running_or_notify_cancel()  # what is queued cannot be taken back
-        if table.num_rows == 0:
-            future.set_result(append(self._connection, table, durability))
+        waiting = self._bundler.waiting(messages, durability, escapes=escapes, id=id, key=key)
+        future = waiting.future
+        if waiting.rows == 0:
+            nothing = pa.record_batch(waiting.messages)
+            future.set_result(append(self._connection, nothing, durability))
             return future
-        (batch,) = table.combine_chunks().to_batches()
-        size = batch.nbytes
         with self._changed:
             self._connection.check_open()
             wait_for(self._changed, lambda: self._bytes < PENDING_BYTES_MAX or self._closed)
             if self._closed:
                 raise _core.ClosedError(f"the connection to {self._connection.url} is closed")
-            give_up_at = time.monotonic() + REPEAT_S
-            id = id_for(self._connection) if id is None else id
-            self._queue.append(_Queued(batch, size, durability, future, id, give_up_at))
-            self._bytes += size
+            waiting.since = time.monotonic()
+            self._queue.append(waiting)
+            self._bytes += waiting.bytes
             self._changed.notify_all()
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -140,70 +108,65 @@ class Appender:
         while some := self._next():
             self._send(some)
 
-    def _next(self) -> list[_Queued]:
-        """Returns the appends that go together in one call, or none if the thread is to end.
-
-        Several go together only as far as the server takes them. One that is too large goes alone.
-        """
+    def _next(self) -> list[Bundle]:
+        """Returns what goes into the next call, or nothing if the thread is to end."""
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._queue) or self._closed, IDLE_S)
-            if not self._queue:
+            self._changed.wait_for(lambda: self._has_work_locked() or self._closed, IDLE_S)
+            if not self._has_work_locked():
                 self._thread = None
                 return []
-        time.sleep(GATHER_S)  # what comes meanwhile goes with it
-        some: list[_Queued] = []
-        size = json_bytes = 0
+            is_new = not self._bundles
+        if is_new:
+            time.sleep(GATHER_S)  # what comes meanwhile goes with it
         with self._changed:
-            while self._queue and len(some) < TOGETHER_MAX:
-                first, queued = some[0] if some else self._queue[0], self._queue[0]
-                size += queued.bytes
-                json_bytes += queued.json_bytes
-                is_like = queued.durability == first.durability
-                if not is_like or not queued.batch.schema.equals(first.batch.schema):
-                    break
-                is_large = size > self._together_max or json_bytes > TOGETHER_JSON_BYTES_MAX
-                if some and is_large:
-                    break
-                some.append(self._taken_locked())
+            if not self._bundles:
+                self._bundles.extend(self._bundler.bundles_of(self._queue))
+            some = self._bundler.call_of(self._bundles)
+            self._bytes -= sum(bundle.bytes for bundle in some)
+            self._changed.notify_all()
         return some
 
-    def _send(self, some: list[_Queued]) -> None:
-        """Sends appends in one call, and gives each future its outcome."""
-        counts = [queued.batch.num_rows for queued in some]
-        table = pa.Table.from_batches([queued.batch for queued in some]).combine_chunks()
+    def _send(self, some: Sequence[Bundle]) -> None:
+        """Sends bundles in one call, and gives each append its outcome."""
+        again: list[Bundle] = []
         try:
-            data = packed(self._connection, table)
-            ids = [queued.id for queued in some]
+            data = packed(self._connection, table_of_bundles(some))
+            counts, ids = [bundle.rows for bundle in some], [bundle.id for bundle in some]
             more = [ids] if any(ids) else []
-            told = self._connection.call("append_async", some[0].durability, counts, data, *more)
+            durability = some[0].members[0].durability
+            told = self._connection.call("append_async", durability, counts, data, *more)
             for number, is_error, outcome in told:
-                queued = some[number]
-                if is_error:
-                    fulfil(queued.future, error_after(unpacked(outcome), queued.is_doubtful))
+                bundle = some[number]
+                if not is_error:
+                    bundle.succeed(record_of(Receipt, outcome))
+                elif bundle.is_fault_of_one(error := unpacked(outcome)):
+                    bundle.is_over = True
+                    again += [self._bundler.bundle([one]) for one in bundle.members]
                 else:
-                    fulfil(queued.future, record_of(Receipt, outcome))
+                    bundle.fail(error)
         except Exception as error:
-            for queued in self._put_back(some, error):
-                fulfil(queued.future, error_after(error, queued.is_doubtful))
-
-    def _put_back(self, sent: list[_Queued], error: Exception) -> list[_Queued]:
-        """Queues appends again that may be repeated, and returns those whose outcome is unknown."""
-        now = time.monotonic()
-        is_broken = isinstance(error, UnavailableError)
-        lost = [queued for queued in sent if not queued.future.done()]
-        again = [one for one in lost if is_broken and one.id is not None and now < one.give_up_at]
-        if not isinstance(error, _core.NoQuorumError):
-            for queued in again:
-                queued.is_doubtful = True
+            again += self._to_repeat(some, error)
+            for bundle in some:
+                if not bundle.is_over and bundle not in again:
+                    bundle.fail(error)
+            if again:
+                time.sleep(REPEAT_PAUSE_S)
         with self._changed:
-            self._queue.extendleft(reversed(again))
-            self._bytes += sum(queued.bytes for queued in again)
-        if again:
-            time.sleep(REPEAT_PAUSE_S)
-        return [queued for queued in lost if queued not in again]
+            self._bundles.extendleft(reversed(again))
+            self._bytes += sum(bundle.bytes for bundle in again)
 
-    def _taken_locked(self) -> _Queued:
-        queued = self._queue.popleft()
-        self._bytes -= queued.bytes
-        self._changed.notify_all()
-        return queued
+    def _to_repeat(self, sent: Sequence[Bundle], error: Exception) -> list[Bundle]:
+        """Returns the bundles of a call that failed which may be sent again."""
+        if not isinstance(error, UnavailableError):
+            return []
+        now = time.monotonic()
+        again = [
+            one for one in sent if not one.is_over and one.id is not None and now < one.give_up_at
+        ]
+        if not isinstance(error, _core.NoQuorumError):
+            for bundle in again:
+                bundle.is_doubtful = True
+        return again
+
+    def _has_work_locked(self) -> bool:
+        return bool(self._queue) or bool(self._bundles)

@@ -36,17 +36,29 @@ def table_of(messages: Any, *, escapes: bool, key: Keys | None = None) -> pa.Tab
     table = _given(messages)
     keys: pa.Array | None = None
     if table is None:
-        table = _table_of_batch(_core.batch_of_rows(messages, escapes))
+        table = table_of_batch(_core.batch_of_rows(messages, escapes))
     else:
         # A column of no text or bytes stays there, and the server says what is wrong with it.
         table, keys = without_keys(table)
         if _is_encoded(table) or (escapes and _may_need_escapes(table)):
-            table = _table_of_batch(_core.batch_of_arrow(table, None, escapes))
+            table = table_of_batch(_core.batch_of_arrow(table, None, escapes))
     if key is not None:
         if keys is not None:
             refuse_both(key)
         keys = pa.array(_core.key_column(key, table.num_rows), pa.binary())
     return table if keys is None else table.append_column(KEY_COLUMN, keys)
+
+
+def table_of_batch(batch: _core.Batch) -> pa.Table:
+    """Returns rows of the core as the table that travels; a timestamp of -1 becomes null."""
+    arrow = pa.record_batch(batch)
+    to_assign = batch.timestamps < 0
+    if to_assign.any():
+        kind = arrow.schema.field("timestamp").type
+        times = pa.array(batch.timestamps, mask=to_assign).cast(kind)
+        columns = [arrow.column("topic"), times, arrow.column("value")]
+        arrow = pa.RecordBatch.from_arrays(columns, names=list(COLUMNS))
+    return pa.Table.from_batches([arrow])
 
 
 def packed(connection: Connection, table: pa.Table) -> pa.Buffer:
@@ -76,10 +88,16 @@ def check_topics(table: pa.Table) -> None:
         topics = pc.unique(column).to_pylist()  # in the order of their first rows
     except UnicodeDecodeError:
         return
-    for topic in topics:
-        if topic is not None and not _is_good(topic):
-            row = pc.index(column, topic).as_py()
-            check_topic(topic, f"row {row}: ")
+    wrong = next((topic for topic in topics if topic is not None and not _is_good(topic)), None)
+    if wrong is not None:
+        check_topic(wrong, f"row {pc.index(column, wrong).as_py()}: ")
+
+
+def check_topics_of_rows(topics: Sequence[str]) -> None:
+    """Does what ``check_topics`` does for rows with these topics."""
+    wrong = next((topic for topic in dict.fromkeys(topics) if not _is_good(topic)), None)
+    if wrong is not None:
+        check_topic(wrong, f"row {topics.index(wrong)}: ")
 
 
 def _given(messages: Any) -> pa.Table | None:
@@ -102,17 +120,6 @@ def _may_need_escapes(table: pa.Table) -> bool:
         return False  # the server says what is wrong with it
     kind = table.schema.field("value").type
     return (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)) and has_envelopes(table)
-
-
-def _table_of_batch(batch: _core.Batch) -> pa.Table:
-    arrow = pa.record_batch(batch)
-    to_assign = batch.timestamps < 0
-    if to_assign.any():
-        kind = arrow.schema.field("timestamp").type
-        times = pa.array(batch.timestamps, mask=to_assign).cast(kind)
-        columns = [arrow.column("topic"), times, arrow.column("value")]
-        arrow = pa.RecordBatch.from_arrays(columns, names=list(COLUMNS))
-    return pa.Table.from_batches([arrow])
 
 
 def _check_columns(names: Sequence[str]) -> None:
