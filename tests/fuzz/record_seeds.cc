@@ -237,7 +237,7 @@ void WriteLeaderCalls(Seeds* seeds) {
        {replication::LeaderCallKind::kBegin, replication::LeaderCallKind::kFindAppend,
         replication::LeaderCallKind::kRotate, replication::LeaderCallKind::kDropSlab,
         replication::LeaderCallKind::kStored, replication::LeaderCallKind::kPart,
-        replication::LeaderCallKind::kStage}) {
+        replication::LeaderCallKind::kStage, replication::LeaderCallKind::kSealAll}) {
     replication::LeaderCall call;
     call.kind = kind;
     call.id = "id";

@@ -161,7 +161,7 @@ class _Connected(RemoteDatabase):
 
 
 def _open_on_sites(path: Any, *, mode: str = "rw", **options: Any) -> topicdb.Database:
-    if mode != "rw":
+    if mode != "rw" or not isinstance(path, (str, os.PathLike)):
         return _open(path, mode=mode, **options)  # type: ignore[arg-type]
     given = {name: value for name, value in options.items() if name not in _LOCAL}
     sites = _Sites(os.fspath(path), given)

@@ -292,7 +292,8 @@ class Database {
   Status AwaitAcknowledged(std::chrono::microseconds timeout) const;
   // Lets a read-only handle see what was written since. Other handles are always up to date.
   Status Refresh();
-  // Seals all fresh blocks, moves everything to files and fsyncs them.
+  // Seals all fresh blocks, moves everything to files and fsyncs them. Of a database with replicas,
+  // those that lead seal, if they can be reached, and the files are those of this one.
   Status Flush();
   // Waits for calls in flight, ends scans, flushes and releases the locks. May be repeated.
   Status Close();

@@ -459,7 +459,10 @@ Status Database::Flush() {
   for (const auto& shard : impl_->shards().All()) {
     TOPICDB_RETURN_IF_ERROR(shard->CheckInPlace());
     const Status sealed = shard->SealAll();
-    if (sealed.code() != Code::kNotLeader) TOPICDB_RETURN_IF_ERROR(sealed);  // the leader seals
+    // The replica that leads seals. If none has answered, one does so by itself later.
+    const bool nobody_leads =
+        sealed.code() == Code::kNotLeader || sealed.code() == Code::kUnknownOutcome;
+    if (!nobody_leads) TOPICDB_RETURN_IF_ERROR(sealed);
     TOPICDB_RETURN_IF_ERROR(shard->Flush());
     TOPICDB_RETURN_IF_ERROR(impl_->upkeep().RemoveGarbage(*shard, GarbageScope::kAll));
   }

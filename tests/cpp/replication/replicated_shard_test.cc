@@ -89,6 +89,7 @@ class NobodyLeads : public ShardLeader {
   Status Rotate(const RotateOptions&, Clock::time_point) override { return why_; }
   Status DropSlab(RetentionClassId, Generation, Clock::time_point) override { return why_; }
   Status Stage(const StagingStep&, Clock::time_point) override { return why_; }
+  Status SealAll(Clock::time_point) override { return why_; }
 
  private:
   const Status why_ = NotLeader("nobody leads");

@@ -32,6 +32,19 @@ def values(database: topicdb.Database, filter: str) -> list[bytes]:
     return [message.value for message in database.scan(filter, order="time")]
 
 
+def leader_of(found: Sites, shard: int) -> str:
+    """Returns the name of the site that leads a shard, once there is one."""
+    names: list[str] = []
+
+    def leads() -> bool:
+        leader = found.sites["a"].status().leader_of(shard)
+        names[:] = [] if leader is None else [leader.name]
+        return bool(names)
+
+    wait_until(leads)
+    return names[0]
+
+
 def test_every_site_writes_and_sees_what_it_has_written(three: Sites) -> None:
     written: list[bytes] = []
     for n in range(30):
@@ -96,6 +109,15 @@ def test_deletes_reach_every_shard(three: Sites) -> None:
         database.append([(f"d/{n}", 1, b"") for n in range(30)])
         assert database.delete("d/#").count == 30, name
         assert database.scan("d/#").count() == 0
+
+
+def test_every_site_has_all_shards_sealed(three: Sites) -> None:
+    for name, database in three.databases.items():
+        database.append([(f"f/{n}", 1, b"") for n in range(30)])
+        database.flush()
+        for other, found in three.databases.items():
+            fresh = [shard["fresh_blocks"] for shard in found.stats()["shards"]]
+            assert fresh == [0] * SHARDS, f"{name} and {other}"
 
 
 def test_generations_end_from_every_site(three: Sites) -> None:
@@ -363,3 +385,24 @@ def test_addresses_have_a_port(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="b: expected host:port"):
             site.set_address("b", "127.0.0.1:x")
         assert site.status().sites == []  # nobody has come to an agreement
+
+
+def test_a_site_that_closes_finishes_what_is_queued(tmp_path: Path) -> None:
+    with sites(tmp_path, flush_interval="1h", idle_flush_interval="1h") as found:
+        leads = leader_of(found, 0)
+        follows = next(name for name in NAMES if name != leads)
+        for name in (follows, leads):  # the two that are left are a majority
+            database, futures = found.databases[name], []
+            for number in range(20):
+                transaction = database.transaction()
+                transaction.write(f"q/{name}", number, b"")
+                futures.append(transaction.commit_async())
+                futures.append(database.append_async([(f"r/{name}", number, b"")]))
+            database.close()
+            assert all(future.result(0).count == 1 for future in futures)
+        for name in NAMES:
+            found.stop(name)
+        for name in NAMES:
+            found.start(name)
+        found.open(*NAMES)
+        assert found.databases["a"].scan("+/+", at_least="acknowledged").count() == 80

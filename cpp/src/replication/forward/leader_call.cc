@@ -16,9 +16,7 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr char kCall = 2;  // other requests between replicas have other first bytes
-constexpr std::uint8_t kCallVersion = 2;
-// Version 1 has no kStage, and the calls of both are the same otherwise.
-constexpr std::uint8_t kCallVersionWithoutStage = 1;
+constexpr std::uint8_t kCallVersion = 3;
 constexpr std::uint8_t kAnswerVersion = 1;
 
 // What a commit has.
@@ -171,9 +169,21 @@ Result<SentCommit> ReadCommit(Decoder* decoder) {
   return commit;
 }
 
+// Returns the first version that has this kind of call. The versions differ in nothing else.
+std::uint8_t VersionOf(LeaderCallKind kind) {
+  switch (kind) {
+    case LeaderCallKind::kStage:
+      return 2;
+    case LeaderCallKind::kSealAll:
+      return 3;
+    default:
+      return 1;
+  }
+}
+
 std::string BeginCall(LeaderCallKind kind) {
   std::string bytes(1, kCall);
-  AppendLittle(&bytes, kind == LeaderCallKind::kStage ? kCallVersion : kCallVersionWithoutStage);
+  AppendLittle(&bytes, VersionOf(kind));
   AppendLittle(&bytes, static_cast<std::uint8_t>(kind));
   return bytes;
 }
@@ -340,6 +350,7 @@ std::string Encode(const LeaderCall& call) {
       AppendVarint(&bytes, 0);
       break;
     case LeaderCallKind::kBegin:
+    case LeaderCallKind::kSealAll:
       break;
     case LeaderCallKind::kFindAppend:
       AppendPrefixed(&bytes, call.id);
@@ -375,7 +386,7 @@ Result<LeaderCall> DecodeLeaderCall(std::string_view bytes) {
   }
   LeaderCall call;
   call.kind = static_cast<LeaderCallKind>(decoder.Little<std::uint8_t>());
-  bool is_good = version > 0;
+  bool is_good = version > 0 && version >= VersionOf(call.kind);
   switch (call.kind) {
     case LeaderCallKind::kCommit: {
       const std::uint64_t count = decoder.Varint();
@@ -387,6 +398,7 @@ Result<LeaderCall> DecodeLeaderCall(std::string_view bytes) {
       break;
     }
     case LeaderCallKind::kBegin:
+    case LeaderCallKind::kSealAll:
       break;
     case LeaderCallKind::kFindAppend:
       call.id = decoder.Prefixed();
@@ -404,7 +416,6 @@ Result<LeaderCall> DecodeLeaderCall(std::string_view bytes) {
       break;
     case LeaderCallKind::kStage:
       call.stage = ReadStage(&decoder);
-      is_good = version > kCallVersionWithoutStage;
       break;
     default:
       return UnknownKind(what, static_cast<std::uint8_t>(call.kind));

@@ -26,6 +26,7 @@ enum class LeaderCallKind : std::uint8_t {
   kStored = 6,  // a call that is too large for a message: the leader fetches it in parts
   kPart = 7,    // the leader fetches one
   kStage = 8,
+  kSealAll = 9,
 };
 
 // A commit as it was sent. Its texts refer to the bytes of the call.

@@ -88,7 +88,7 @@ Result<LeaderAnswer> LeaderLink::Call(std::string_view call, Clock::time_point d
   }
 }
 
-Result<LeaderAnswer> LeaderLink::CallToRead(const LeaderCall& call, Clock::time_point deadline) {
+Result<LeaderAnswer> LeaderLink::CallUntilAnswered(const LeaderCall& call, Clock::time_point deadline) {
   const std::string bytes = Encode(call);
   for (;;) {
     auto answer = Call(bytes, deadline);
@@ -168,7 +168,7 @@ std::size_t LeaderLink::CommitRun(std::span<ShardCommit* const> group, Clock::ti
 Status LeaderLink::BeginTransaction(Clock::time_point deadline) {
   LeaderCall call;
   call.kind = LeaderCallKind::kBegin;
-  return CallToRead(call, deadline).status();
+  return CallUntilAnswered(call, deadline).status();
 }
 
 Result<std::optional<KnownAppend>> LeaderLink::FindAppend(std::string_view id,
@@ -176,7 +176,7 @@ Result<std::optional<KnownAppend>> LeaderLink::FindAppend(std::string_view id,
   LeaderCall call;
   call.kind = LeaderCallKind::kFindAppend;
   call.id = id;
-  TOPICDB_ASSIGN_OR_RETURN(const LeaderAnswer answer, CallToRead(call, deadline));
+  TOPICDB_ASSIGN_OR_RETURN(const LeaderAnswer answer, CallUntilAnswered(call, deadline));
   return answer.known;
 }
 
@@ -201,6 +201,14 @@ Status LeaderLink::Stage(const StagingStep& step, Clock::time_point deadline) {
   call.kind = LeaderCallKind::kStage;
   call.stage = step;
   return Call(Encode(call), deadline).status();
+}
+
+Status LeaderLink::SealAll(Clock::time_point deadline) {
+  LeaderCall call;
+  call.kind = LeaderCallKind::kSealAll;
+  const Status sealed = CallUntilAnswered(call, deadline).status();
+  // An older version does not know the call. It seals by itself.
+  return sealed.code() == Code::kSchema ? UnknownOutcome(sealed.message()) : sealed;
 }
 
 Result<std::string> LeaderLink::Answer(std::string_view request) {
@@ -254,6 +262,9 @@ LeaderAnswer LeaderLink::Serve(const LeaderCall& call) {
       if (answer.status.code() == Code::kStorage) {
         answer.status = UnknownOutcome(answer.status.message());
       }
+      break;
+    case LeaderCallKind::kSealAll:
+      answer.status = shard.SealAllHere();
       break;
     case LeaderCallKind::kStored:
     case LeaderCallKind::kPart:

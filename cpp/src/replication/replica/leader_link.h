@@ -60,6 +60,7 @@ class LeaderLink : public ShardLeader {
   Status DropSlab(RetentionClassId retention_class, Generation generation,
                   Clock::time_point deadline) override;
   Status Stage(const StagingStep& step, Clock::time_point deadline) override;
+  Status SealAll(Clock::time_point deadline) override;
 
   // Answers the call of another replica.
   Result<std::string> Answer(std::string_view request) TOPICDB_EXCLUDES(mutex_);
@@ -71,8 +72,8 @@ class LeaderLink : public ShardLeader {
   // ShardLeader.
   Result<LeaderAnswer> Call(std::string_view call, Clock::time_point deadline)
       TOPICDB_EXCLUDES(mutex_);
-  // Sends a call that changes nothing, again if its answer is lost.
-  Result<LeaderAnswer> CallToRead(const LeaderCall& call, Clock::time_point deadline)
+  // Sends a call that may be done twice, again if its answer is lost.
+  Result<LeaderAnswer> CallUntilAnswered(const LeaderCall& call, Clock::time_point deadline)
       TOPICDB_EXCLUDES(mutex_);
   // Sends it to this replica, and waits until what it did is seen here. Returns kNotLeader if that
   // one does not lead.

@@ -471,6 +471,8 @@ void Replica::Fail(const Status& why) {
 }
 
 Status Replica::Close() {
+  // What is queued is committed while it can be, by this replica or at the one that leads.
+  if (const auto queued = shard(); queued != nullptr) queued->FinishQueue();
   bool leads = false;
   {
     const MutexLock lock(mutex_);

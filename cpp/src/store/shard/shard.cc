@@ -260,6 +260,12 @@ Status Shard::Stage(const StagingStep& step) {
       [&](ShardLeader* leader, auto deadline) { return leader->Stage(step, deadline); });
 }
 
+Status Shard::SealAll() {
+  return WhereLed(
+      *this, state_->environment->leader.get(), [&] { return SealAllHere(); },
+      [](ShardLeader* leader, auto deadline) { return leader->SealAll(deadline); });
+}
+
 Status Shard::ApplyJob(const StagedJob& job, const std::atomic<bool>& canceled) {
   for (;;) {
     TOPICDB_RETURN_IF_ERROR(MayWrite());
@@ -382,7 +388,7 @@ Status Shard::Close() {
   sealing_.Forget();
   deletes_.Forget();
   if (view() != nullptr) {                                 // it is null if opening has failed
-    if (sealing_.HasMuchFresh()) SealAll().IgnoreError();  // sealing only makes files smaller
+    if (sealing_.HasMuchFresh()) SealAllHere().IgnoreError();  // sealing only makes files smaller
     status = SettleToClose();
     if (status.ok()) status = Flush();
     if (status.ok()) status = RemoveGarbage(GarbageScope::kQuick, nullptr);

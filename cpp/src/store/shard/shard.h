@@ -104,6 +104,8 @@ class Shard {
   // the deadline `room_until`, returns false and destroys the commit; nobody calls `done` then.
   bool CommitAsync(std::unique_ptr<ShardCommit> commit, std::function<void()> done,
                    std::optional<GroupCommit::Clock::time_point> room_until = std::nullopt);
+  // Commits what is queued; no more can be queued. May be repeated.
+  void FinishQueue() { committer_.Close(); }
   // Prepares a transaction that is to begin here while another replica leads: that one remembers
   // what is committed from now on, and this one has what was committed before. Does nothing if this
   // process leads, or alone has the shard. Returns what ShardLeader::BeginTransaction returns.
@@ -186,14 +188,16 @@ class Shard {
     return staging_.RemoveGarbage(canceled);
   }
 
-  // These do as RotateHere, DropSlabHere and StageHere do, here or at the replica that leads.
+  // These do as RotateHere, DropSlabHere, StageHere and SealAllHere do, here or at the replica that
+  // leads.
   Status Rotate(std::optional<RetentionClassId> retention_class, std::optional<WallTime> as_if,
                 bool resets_clock = false, std::optional<LayoutKind> layout = std::nullopt);
   Status DropSlab(RetentionClassId retention_class, Generation generation);
   Status Stage(const StagingStep& step);
+  Status SealAll();
 
   // Seals every fresh block.
-  Status SealAll() { return sealing_.SealAll(); }
+  Status SealAllHere() { return sealing_.SealAll(); }
   // Works as GarbageCollector::Collect does.
   Status RemoveGarbage(GarbageScope scope, std::atomic<bool>* canceled) {
     return garbage_.Collect(scope, canceled);

@@ -195,7 +195,7 @@ TEST(LeaderCallTest, StepsOfStagingArriveAsTheyWere) {
   EXPECT_EQ(DecodeLeaderCall(Encode(call)).status().code(), Code::kCorruption);
 }
 
-// Sites of the version before understand all calls but this one.
+// Sites of the first version understand all calls but this one and the next.
 TEST(LeaderCallTest, OnlyStepsOfStagingHaveTheSecondVersion) {
   EXPECT_EQ(Encode(LeaderCall{})[1], 1);
   LeaderCall call;
@@ -204,10 +204,22 @@ TEST(LeaderCallTest, OnlyStepsOfStagingHaveTheSecondVersion) {
   EXPECT_EQ(Encode(call)[1], 2);
 }
 
+TEST(LeaderCallTest, OnlySealingHasTheThirdVersion) {
+  LeaderCall call;
+  call.kind = LeaderCallKind::kSealAll;
+  std::string bytes = Encode(call);
+  EXPECT_EQ(bytes[1], 3);
+  EXPECT_EQ(DecodeLeaderCall(bytes)->kind, LeaderCallKind::kSealAll);
+  bytes.resize(bytes.size() - 8);
+  bytes[1] = 2;  // which had no such call
+  AppendHash(&bytes);
+  EXPECT_EQ(DecodeLeaderCall(bytes).status().code(), Code::kCorruption);
+}
+
 TEST(LeaderCallTest, ALaterVersionIsNamed) {
   std::string bytes = Encode(LeaderCall{});
   bytes.resize(bytes.size() - 8);
-  bytes[1] = 3;
+  bytes[1] = 4;
   AppendHash(&bytes);
   EXPECT_EQ(DecodeLeaderCall(bytes).status().code(), Code::kSchema);
 }

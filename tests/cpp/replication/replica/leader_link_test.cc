@@ -230,6 +230,27 @@ TEST_F(LeaderLinkTest, GenerationsBeginAndEndFromAnySite) {
   }
 }
 
+TEST_F(LeaderLinkTest, AnySiteHasEveryShardSealed) {
+  open_.schema.shards = 2;
+  StartAll();
+  for (const char* name : kSites) {
+    std::vector<std::string> topics;
+    for (int i = 0; i < 20; ++i) topics.push_back("t/" + std::to_string(i));
+    std::vector<MessageView> messages;
+    for (const std::string& topic : topics) messages.push_back({topic, 1, "x"});
+    ASSERT_TRUE(At(name).Append(messages).ok());
+    const Status flushed = At(name).Flush();
+    EXPECT_TRUE(flushed.ok()) << flushed.message();
+    for (const char* other : kSites) {
+      const auto stats = At(other).GetStats();
+      ASSERT_TRUE(stats.ok()) << stats.status().message();
+      for (const ShardStats& shard : stats->shards) {
+        EXPECT_EQ(shard.fresh_blocks, 0U) << name << " and " << other;
+      }
+    }
+  }
+}
+
 TEST_F(LeaderLinkTest, WithoutAMajorityNothingIsDone) {
   LoseMajority();
   const std::vector<MessageView> messages{{"t", 2, "after"}};
@@ -240,6 +261,7 @@ TEST_F(LeaderLinkTest, WithoutAMajorityNothingIsDone) {
   EXPECT_EQ(At("a").Begin({}).status().code(), Code::kNotLeader);
   EXPECT_EQ(At("a").FindAppend("id").status().code(), Code::kNotLeader);
   EXPECT_EQ(At("a").upkeep().Rotate(std::nullopt, false).code(), Code::kNotLeader);
+  EXPECT_TRUE(At("a").Flush().ok()) << "what is here goes to files";
   EXPECT_EQ(TakeAll(At("a"), "#"), std::vector<std::string>{"before"});
 }
 

@@ -53,6 +53,8 @@ class ShardLeader {
                           Clock::time_point deadline) = 0;
   // Does what StagingArea::Do does.
   virtual Status Stage(const StagingStep& step, Clock::time_point deadline) = 0;
+  // Does what ShardSealing::SealAll does. Returns when this replica has the sealed blocks, too.
+  virtual Status SealAll(Clock::time_point deadline) = 0;
 };
 
 }  // namespace topicdb
