@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -61,36 +62,6 @@ ClusterTurn AppendToCluster(const Options& options, const ClusterSetup& setup) {
   return result;
 }
 
-Turn AppendLocally(const Options& options, const MetricsLoad& load, int shards) {
-  const Place place(options.directory);
-  return AppendTo(place.path() + "/db", load, shards);
-}
-
-// Appends in turns to a local database and to a cluster, and prints the medians.
-void CompareWithLocal(const Options& options, const MetricsLoad& load, int shards) {
-  std::vector<double> wall[2];
-  std::vector<double> cpu[2];
-  for (int round = 0; round < options.rounds; ++round) {
-    const Turn turns[] = {
-        AppendLocally(options, load, shards),
-        AppendToCluster(options, {static_cast<std::uint32_t>(shards), false}).turn};
-    for (int side = 0; side < 2; ++side) {
-      wall[side].push_back(turns[side].wall);
-      cpu[side].push_back(turns[side].cpu);
-    }
-  }
-  const double megabytes = static_cast<double>(load.bytes()) / 1e6;
-  const char* const names[] = {"local, on disk", "three replicas"};
-  for (int side = 0; side < 2; ++side) {
-    std::printf("C1 append and seal, shards: %d, %-15s %8.3f s %8.1f MB/s %8.3f CPU s\n", shards,
-                names[side], Median(wall[side]), megabytes / Median(wall[side]), Median(cpu[side]));
-  }
-  std::printf(
-      "C1 shards: %d, replicated by local: %.2f (target 0.3); C8 CPU of all sites by local: %.2f "
-      "(target 2.5)\n",
-      shards, Median(wall[0]) / Median(wall[1]), Median(cpu[1]) / Median(cpu[0]));
-}
-
 // Returns a figure of /proc/PID/status in MB.
 double MegabytesOf(pid_t process, const std::string& figure) {
   std::ifstream file("/proc/" + std::to_string(process) + "/status");
@@ -106,19 +77,66 @@ void ForgetPeak(pid_t process) {
   std::ofstream("/proc/" + std::to_string(process) + "/clear_refs") << "5";
 }
 
-// Returns by how much the memory of this process grows while it appends to a local database.
-double LocalMemory(const Options& options, const MetricsLoad& load) {
-  const double before = MegabytesOf(getpid(), "VmRSS");
-  ForgetPeak(getpid());
-  AppendLocally(options, load, 1);
-  return MegabytesOf(getpid(), "VmHWM") - before;
+// What appending to a local database took.
+struct LocalTurn {
+  Turn turn;
+  double megabytes = 0;  // by which the memory of its process has grown
+};
+
+// Appends to a local database in a process of its own, as each site is one: memory that a process
+// touches for the first time costs it more.
+LocalTurn AppendLocally(const Options& options, std::uint32_t shards) {
+  const Place place(options.directory);
+  const std::string command = std::filesystem::read_symlink("/proc/self/exe").string() + " " +
+                              kLocalCommand + " '" + place.path() + "/db' " +
+                              std::to_string(shards) + " " + std::to_string(options.rows);
+  std::FILE* const said = popen(command.c_str(), "r");
+  LocalTurn found;
+  const bool is_read = said != nullptr && std::fscanf(said, "%lf %lf %lf", &found.turn.wall,
+                                                      &found.turn.cpu, &found.megabytes) == 3;
+  if (said == nullptr || pclose(said) != 0 || !is_read) Fail("no answer from " + command);
+  return found;
+}
+
+// Appends in turns to a local database and to a cluster, and prints the medians.
+void CompareWithLocal(const Options& options, const MetricsLoad& load, std::uint32_t shards) {
+  std::vector<double> wall[2];
+  std::vector<double> cpu[2];
+  for (int round = 0; round < options.rounds; ++round) {
+    const Turn turns[] = {AppendLocally(options, shards).turn,
+                          AppendToCluster(options, {shards, false}).turn};
+    for (int side = 0; side < 2; ++side) {
+      wall[side].push_back(turns[side].wall);
+      cpu[side].push_back(turns[side].cpu);
+    }
+  }
+  const double megabytes = static_cast<double>(load.bytes()) / 1e6;
+  const char* const names[] = {"local, on disk", "three replicas"};
+  for (int side = 0; side < 2; ++side) {
+    std::printf("C1 append and seal, shards: %u, %-15s %8.3f s %8.1f MB/s %8.3f CPU s\n", shards,
+                names[side], Median(wall[side]), megabytes / Median(wall[side]), Median(cpu[side]));
+  }
+  std::printf(
+      "C1 shards: %u, replicated by local: %.2f (target 0.3); C8 CPU of all sites by local: %.2f "
+      "(target 2.5)\n",
+      shards, Median(wall[0]) / Median(wall[1]), Median(cpu[1]) / Median(cpu[0]));
 }
 
 }  // namespace
 
+int AppendInThisProcess(const std::vector<std::string>& arguments) {
+  const int rows = std::stoi(arguments.at(2));
+  const MetricsLoad load(rows / kBatchRows, kBatchRows);
+  const double before = MegabytesOf(getpid(), "VmRSS");
+  ForgetPeak(getpid());
+  const Turn turn = AppendTo(arguments.at(0), load, std::stoi(arguments.at(1)));
+  std::printf("%.6f %.6f %.3f\n", turn.wall, turn.cpu, MegabytesOf(getpid(), "VmHWM") - before);
+  return 0;
+}
+
 void MeasureThroughput(const Options& options) {
   const MetricsLoad load(options.rows / kBatchRows, kBatchRows);
-  for (const int shards : {1, 4}) CompareWithLocal(options, load, shards);
+  for (const std::uint32_t shards : {1U, 4U}) CompareWithLocal(options, load, shards);
 }
 
 void MeasureShards(const Options& options) {
@@ -130,7 +148,7 @@ void MeasureShards(const Options& options) {
   std::vector<double> fsyncs[2];
   for (int round = 0; round < options.rounds; ++round) {
     for (int side = 0; side < 2; ++side) {
-      local[side].push_back(AppendLocally(options, load, static_cast<int>(counts[side])).wall);
+      local[side].push_back(AppendLocally(options, counts[side]).turn.wall);
       const ClusterTurn turn = AppendToCluster(options, {counts[side], true});
       wall[side].push_back(turn.turn.wall);
       fsyncs[side].push_back(turn.fsyncs / megabytes);
@@ -149,7 +167,7 @@ void MeasureShards(const Options& options) {
 
 void MeasureSpace(const Options& options) {
   const MetricsLoad load(options.rows / kBatchRows, kBatchRows);
-  const double local = LocalMemory(options, load);
+  const double local = AppendLocally(options, 1).megabytes;
   const Place place(options.directory);
   Cluster cluster(place.path(), milliseconds(500));
   cluster.StartAll();

@@ -214,4 +214,10 @@ int Run(int count, char** arguments) {
 }  // namespace
 }  // namespace topicdb::replication
 
-int main(int count, char** arguments) { return topicdb::replication::Run(count, arguments); }
+int main(int count, char** arguments) {
+  const std::vector<std::string> given(arguments + 1, arguments + count);
+  if (given.size() == 4 && given[0] == topicdb::replication::kLocalCommand) {
+    return topicdb::replication::AppendInThisProcess({given.begin() + 1, given.end()});
+  }
+  return topicdb::replication::Run(count, arguments);
+}

@@ -64,6 +64,12 @@ void Prepare(SiteProcess* site, int rows, int turn = 0);
 // seconds that took.
 double Load(Cluster* cluster, SiteProcess* site);
 
+// With this argument the program does AppendInThisProcess with those that follow, and nothing else.
+inline constexpr char kLocalCommand[] = "--append-locally";
+// Appends metrics to a new local database: the arguments are its directory, its shards, and how
+// many messages. Prints the seconds, the CPU seconds, and by how many MB the process has grown.
+int AppendInThisProcess(const std::vector<std::string>& arguments);
+
 // Each of these prints what it has measured. C1, and the CPU time of C8: the throughput beside a
 // local database, with one shard and with four.
 void MeasureThroughput(const Options& options);
