@@ -88,7 +88,8 @@ Result<LeaderAnswer> LeaderLink::Call(std::string_view call, Clock::time_point d
   }
 }
 
-Result<LeaderAnswer> LeaderLink::CallUntilAnswered(const LeaderCall& call, Clock::time_point deadline) {
+Result<LeaderAnswer> LeaderLink::CallUntilAnswered(const LeaderCall& call,
+                                                   Clock::time_point deadline) {
   const std::string bytes = Encode(call);
   for (;;) {
     auto answer = Call(bytes, deadline);

@@ -387,7 +387,7 @@ Status Shard::Close() {
   Status status;
   sealing_.Forget();
   deletes_.Forget();
-  if (view() != nullptr) {                                 // it is null if opening has failed
+  if (view() != nullptr) {                                     // it is null if opening has failed
     if (sealing_.HasMuchFresh()) SealAllHere().IgnoreError();  // sealing only makes files smaller
     status = SettleToClose();
     if (status.ok()) status = Flush();
