@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. topicdb_raft_open refuses another one. */
-#define TOPICDB_RAFT_INTERFACE 5
+#define TOPICDB_RAFT_INTERFACE 6
 
 typedef enum topicdb_raft_code {
   TOPICDB_RAFT_OK = 0,         /* done; of a proposal: committed */
@@ -58,7 +58,11 @@ typedef struct topicdb_raft_entry {
   uint64_t index; /* one more than that of the entry before */
   uint64_t term;
   topicdb_raft_bytes data; /* empty if a new leader began, or members changed */
+  const void* owner;       /* of the data; for topicdb_raft_keep */
 } topicdb_raft_entry;
+
+/* Bytes of this library that the caller has, and frees. Any thread may do that, also after topicdb_raft_close. */
+typedef struct topicdb_raft_buffer topicdb_raft_buffer;
 
 /* What a callback answers by. It is there until the callback returns. */
 typedef struct topicdb_raft_reply topicdb_raft_reply;
@@ -221,9 +225,6 @@ topicdb_raft_code topicdb_raft_get_status(topicdb_raft_site* site, uint64_t grou
 /* The largest request, and the largest answer. */
 #define TOPICDB_RAFT_PAYLOAD_MAX ((8u << 20) - 13)
 
-/* Bytes that belong to the caller. */
-typedef struct topicdb_raft_buffer topicdb_raft_buffer;
-
 /* Asks another replica, whose site calls `answer`, and waits. OK: *answer gets the answer, which the caller
  * frees. NO_ANSWER: the other site was asked, and does not answer this. NOT_ASKED: no connection came within
  * `connect_ms`, or the address of the replica is not known, at once; nobody was asked. TIMED_OUT: no answer came
@@ -244,6 +245,10 @@ topicdb_raft_code topicdb_raft_ask_at(const char* address, const char* authority
 /* Answers a request. The bytes are copied. Of several answers the last one counts. One that is too large is
  * none. */
 void topicdb_raft_reply_with(topicdb_raft_reply* reply, topicdb_raft_bytes answer);
+
+/* Has the data of an entry outlast the callback `committed` that has brought it, without a copy. It stays where it
+ * is, and may keep a larger message in memory. Of null: null. */
+topicdb_raft_buffer* topicdb_raft_keep(const topicdb_raft_entry* entry);
 
 /* The bytes of a buffer; of null: none. */
 const uint8_t* topicdb_raft_buffer_data(const topicdb_raft_buffer* buffer);

@@ -2,6 +2,7 @@
 //! and panics into codes.
 #![allow(clippy::missing_safety_doc)] // the header says what a caller must keep to
 
+mod buffers;
 mod client;
 mod requests;
 mod status;
@@ -23,7 +24,7 @@ use requests::answerer_of;
 use status::{code_of_role, members_of, CMember, CStatus};
 use values::*;
 
-const INTERFACE: u32 = 5;
+const INTERFACE: u32 = 6;
 const MANIFEST_BYTES_MAX: usize = 1 << 20;
 
 #[repr(C)]

@@ -19,8 +19,6 @@ use crate::tls::{Tls, TlsFiles};
 
 /// A larger frame is refused, and its connection closed.
 pub const FRAME_BYTES_MAX: usize = 8 << 20;
-/// So much memory a frame gets before its bytes come.
-const FRAME_BYTES_AT_FIRST: usize = 256 << 10;
 /// For connecting, for the greeting, and for each write.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -256,8 +254,8 @@ pub fn read_frame(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     if size > FRAME_BYTES_MAX {
         return Err(wrong("a frame is too large"));
     }
-    // It grows as bytes come, whatever the size says.
-    let mut frame = Vec::with_capacity(size.min(FRAME_BYTES_AT_FIRST));
+    // Memory that no bytes have come for takes no page of the machine's.
+    let mut frame = Vec::with_capacity(size);
     stream.take(size as u64).read_to_end(&mut frame)?;
     if frame.len() < size {
         return Err(wrong("a frame is cut off"));

@@ -28,6 +28,7 @@ typedef struct replica {
   pthread_cond_t changed;
   uint64_t applied;
   unsigned values[2 * VALUES];
+  topicdb_raft_buffer* kept[2 * VALUES]; /* what the values were copied of */
   size_t count;
   topicdb_raft_role role;
   topicdb_raft_code refused; /* what a function that waits said within a callback */
@@ -52,6 +53,7 @@ static void committed(void* context, uint64_t group, const topicdb_raft_entry* e
     own->applied = entries[i].index;
     if (entries[i].data.size == 0) continue;
     CHECK(entries[i].data.size == sizeof(unsigned) && own->count < 2 * VALUES);
+    own->kept[own->count] = topicdb_raft_keep(&entries[i]);
     memcpy(&own->values[own->count++], entries[i].data.data, sizeof(unsigned));
   }
   if (own->site != NULL) {
@@ -176,6 +178,15 @@ static void stop(size_t number) {
   own->role = TOPICDB_RAFT_FOLLOWER;
   pthread_mutex_unlock(&own->lock);
   ok(topicdb_raft_close(site, &error), error);
+}
+
+/* What was kept of entries is there when their site is closed. */
+static void check_kept(replica* own) {
+  for (size_t i = 0; i < own->count; i++) {
+    CHECK(topicdb_raft_buffer_size(own->kept[i]) == sizeof(unsigned));
+    CHECK(memcmp(topicdb_raft_buffer_data(own->kept[i]), &own->values[i], sizeof(unsigned)) == 0);
+    topicdb_raft_buffer_free(own->kept[i]);
+  }
 }
 
 /* Waits until a site has as many values. */
@@ -319,6 +330,7 @@ int main(int argc, char** argv) {
   }
   check_close();
   for (size_t i = 1; i < SITES; i++) stop(i);
+  for (size_t i = 0; i < SITES; i++) check_kept(&replicas[i]);
   printf("%d values at %d sites\n", VALUES, SITES);
   return 0;
 }

@@ -9,6 +9,8 @@ namespace topicdb::replication {
 namespace {
 
 constexpr std::size_t kReservedBytesMax = std::size_t{64} << 20;
+// Memory that is not touched again is cheaper than new one, which the kernel has to clear.
+constexpr std::size_t kKeptBytesMax = std::size_t{4} << 20;
 
 }  // namespace
 
@@ -32,17 +34,17 @@ std::vector<std::string> DivideEntry(const Entry& entry, std::string bytes, std:
   return divided;
 }
 
-Result<std::optional<std::string>> PartJoiner::Add(std::string bytes) {
+Result<std::optional<std::string_view>> PartJoiner::Add(std::string_view bytes) {
   if (!IsPart(bytes)) {
     Reset();
-    return std::optional(std::move(bytes));
+    return std::optional(bytes);
   }
   TOPICDB_ASSIGN_OR_RETURN(const Entry entry, DecodeEntry(bytes));
   const bool continues = next_ != 0 && entry.part == next_ && entry.parts == parts_ &&
                          entry.epoch == epoch_ && entry.number == number_;
   if (!continues) {
     Reset();
-    if (entry.part != 0) return std::optional<std::string>();  // its first parts are not there
+    if (entry.part != 0) return std::optional<std::string_view>();  // its first parts are not there
     epoch_ = entry.epoch;
     number_ = entry.number;
     parts_ = entry.parts;
@@ -51,14 +53,14 @@ Result<std::optional<std::string>> PartJoiner::Add(std::string bytes) {
   }
   joined_ += entry.body;
   next_ = entry.part + 1;
-  if (next_ < parts_) return std::optional<std::string>();
-  std::optional<std::string> whole(std::move(joined_));
-  Reset();
-  return whole;
+  if (next_ < parts_) return std::optional<std::string_view>();
+  next_ = 0;
+  return std::optional<std::string_view>(joined_);
 }
 
 void PartJoiner::Reset() {
   next_ = 0;
+  if (joined_.capacity() > kKeptBytesMax) joined_ = {};
   joined_.clear();
 }
 

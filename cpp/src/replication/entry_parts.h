@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "replication/entry.h"
@@ -28,21 +29,21 @@ std::vector<std::string> DivideEntry(const Entry& entry, std::string bytes,
 class PartJoiner {
  public:
   // Takes the next entry of the log. Returns the bytes of a whole entry: this one, or the one whose
-  // last part this is. Returns nothing while parts are missing. Parts of an entry that another one
-  // interrupts are dropped. Returns what DecodeEntry returns for a part that it refuses; a whole
-  // entry is not decoded, since its caller does that.
-  Result<std::optional<std::string>> Add(std::string bytes);
+  // last part this is, which stays until the next call. Returns nothing while parts are missing.
+  // Parts of an entry that another one interrupts are dropped. Returns what DecodeEntry returns for
+  // a part that it refuses; a whole entry is not decoded, since its caller does that.
+  Result<std::optional<std::string_view>> Add(std::string_view bytes);
   // Drops the parts of an entry that is not whole.
   void Reset();
   // Returns how many bytes of an entry that is not whole yet it has.
-  std::size_t bytes() const { return joined_.size(); }
+  std::size_t bytes() const { return next_ == 0 ? 0 : joined_.size(); }
 
  private:
   std::uint64_t epoch_ = 0;
   std::uint64_t number_ = 0;
   std::uint32_t next_ = 0;  // the part that must come; 0: none has come
   std::uint32_t parts_ = 0;
-  std::string joined_;
+  std::string joined_;  // keeps some memory for the next entry
 };
 
 }  // namespace topicdb::replication

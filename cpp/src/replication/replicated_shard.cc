@@ -22,8 +22,8 @@ Result<std::unique_ptr<ReplicatedShard>> ReplicatedShard::Open(
   return made;
 }
 
-Status ReplicatedShard::Apply(const LogPlace& place, std::string bytes) {
-  auto whole = parts_.Add(std::move(bytes));
+Status ReplicatedShard::Apply(const LogPlace& place, std::string_view bytes) {
+  const auto whole = parts_.Add(bytes);
   TOPICDB_RETURN_IF_ERROR(
       whole.status().WithContext(shard_->Name() + ", entry " + std::to_string(place.index)));
   if (!whole->has_value()) return Status::Ok();
@@ -31,7 +31,9 @@ Status ReplicatedShard::Apply(const LogPlace& place, std::string bytes) {
   EntryApplier applier(
       opened, rocks_.get(),
       [this](const rocksdb::WriteBatch& batch) { return shard_->Replay(batch); }, at_digest_);
-  return applier.Apply(place, **whole);
+  const Status applied = applier.Apply(place, **whole);
+  parts_.Reset();
+  return applied;
 }
 
 Status ReplicatedShard::Lead(std::shared_ptr<ReplicatedLog> log) {

@@ -33,7 +33,7 @@ class ReplicatedShard {
   // Applies the next entry of the log, or a part of one. Entries that were applied before may come
   // again, from the first part on if they have parts. Returns what EntryApplier::Apply and
   // Shard::Replay return. REQUIRES (Apply): the shard follows
-  Status Apply(const LogPlace& place, std::string bytes);
+  Status Apply(const LogPlace& place, std::string_view bytes);
   // Says what is called when the shard has come to an entry for a digest as it follows. Call it
   // before the first entry is applied.
   void AtDigest(std::function<void(const LogPlace&)> call) { at_digest_ = std::move(call); }

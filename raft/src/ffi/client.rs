@@ -38,6 +38,14 @@ pub struct CEntry {
     index: u64,
     term: u64,
     data: Bytes,
+    pub owner: *const bytes::Bytes,
+}
+
+impl CEntry {
+    /// Returns an entry for as long as `data` is there. `is_ours`: it is one of the client.
+    pub fn of(index: u64, term: u64, data: &bytes::Bytes, is_ours: bool) -> Self {
+        Self { index, term, data: Bytes::of(if is_ours { data } else { &[] }), owner: data }
+    }
 }
 
 #[repr(C)]
@@ -86,8 +94,7 @@ impl Client for Callbacks {
         IS_SITE.set(true);
         let entry = |entry: &Entry| {
             let is_ours = entry.get_entry_type() == EntryType::EntryNormal;
-            let data = if is_ours { &entry.data[..] } else { &[] };
-            CEntry { index: entry.index, term: entry.term, data: Bytes::of(data) }
+            CEntry::of(entry.index, entry.term, &entry.data, is_ours)
         };
         let entries: Vec<CEntry> = entries.iter().map(entry).collect();
         unsafe { (self.committed)(self.context, group, entries.as_ptr(), entries.len()) }

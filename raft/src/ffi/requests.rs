@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::answers::Answerer;
+use crate::ffi::buffers::CBuffer;
 use crate::ffi::client::{begin_to_answer, CClient};
 use crate::ffi::values::*;
 use crate::ffi::{site_to_wait_for, tls, CSite};
@@ -12,9 +13,6 @@ use crate::link::{Links, NO_REPLICA};
 use crate::requests::{ask_at, Unanswered, PAYLOAD_BYTES_MAX};
 
 pub type CAnswer = unsafe extern "C" fn(*mut c_void, u64, Bytes, *mut CReply);
-
-/// Bytes that belong to the caller.
-pub struct CBuffer(Vec<u8>);
 
 /// What a callback answers, until it returns.
 pub struct CReply(Result<Vec<u8>, String>);
@@ -110,7 +108,7 @@ unsafe fn put_answer(
 ) -> c_int {
     let (code, text) = match answered {
         Ok(bytes) => {
-            put(answer, Box::into_raw(Box::new(CBuffer(bytes))));
+            put(answer, CBuffer::boxed(bytes));
             return OK;
         }
         Err(Unanswered::TimedOut(text)) => (TIMED_OUT, text),
@@ -120,23 +118,6 @@ unsafe fn put_answer(
     };
     put(error, c_text(&text).into_raw());
     code
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn topicdb_raft_buffer_data(buffer: *const CBuffer) -> *const u8 {
-    buffer.as_ref().map_or(std::ptr::null(), |buffer| buffer.0.as_ptr())
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn topicdb_raft_buffer_size(buffer: *const CBuffer) -> usize {
-    buffer.as_ref().map_or(0, |buffer| buffer.0.len())
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn topicdb_raft_buffer_free(buffer: *mut CBuffer) {
-    if !buffer.is_null() {
-        drop(Box::from_raw(buffer));
-    }
 }
 
 #[cfg(test)]
@@ -153,17 +134,5 @@ mod tests {
         unsafe { topicdb_raft_reply_with(&mut reply, Bytes::of(&large)) };
         assert!(reply.0.unwrap_err().contains("too many"));
         unsafe { topicdb_raft_reply_with(std::ptr::null_mut(), Bytes::of(b"two")) };
-    }
-
-    #[test]
-    fn a_buffer_gives_its_bytes_and_none_has_none() {
-        let buffer = Box::into_raw(Box::new(CBuffer(b"bytes".to_vec())));
-        let (data, size) = unsafe { (topicdb_raft_buffer_data(buffer), topicdb_raft_buffer_size(buffer)) };
-        assert_eq!(unsafe { std::slice::from_raw_parts(data, size) }, b"bytes");
-        unsafe { topicdb_raft_buffer_free(buffer) };
-        let none = std::ptr::null_mut();
-        assert!(unsafe { topicdb_raft_buffer_data(none) }.is_null());
-        assert_eq!(unsafe { topicdb_raft_buffer_size(none) }, 0);
-        unsafe { topicdb_raft_buffer_free(none) };
     }
 }

@@ -98,6 +98,17 @@ topicdb_raft_options RawOptions(const RaftSiteOptions& options) {
 
 }  // namespace
 
+KeptBytes CommittedEntry::Keep() const {
+  if (bytes.empty()) return {};
+  if (entry == nullptr) return KeptBytes(std::string(bytes));
+  return {std::shared_ptr<const void>(topicdb_raft_keep(entry),
+                                      [](const void* kept) {
+                                        topicdb_raft_buffer_free(static_cast<topicdb_raft_buffer*>(
+                                            const_cast<void*>(kept)));
+                                      }),
+          bytes};
+}
+
 struct RaftSite::Callbacks {
   static RaftSite* Site(void* context) { return static_cast<RaftSite*>(context); }
 
@@ -114,7 +125,8 @@ struct RaftSite::Callbacks {
     std::vector<CommittedEntry> taken;
     taken.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-      taken.push_back({{entries[i].index, entries[i].term}, ViewOf(entries[i].data)});
+      const topicdb_raft_entry& entry = entries[i];
+      taken.push_back({{entry.index, entry.term}, ViewOf(entry.data), &entry});
     }
     With(context, group, [&](RaftClient* client) { client->TakeCommitted(taken); });
   }

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "base/thread/mutex.h"
+#include "replication/raft/kept_bytes.h"
 #include "replication/replicated_log.h"
 #include "topicdb/status.h"
 
+struct topicdb_raft_entry;
 struct topicdb_raft_site;
 
 namespace topicdb::replication {
@@ -32,10 +34,14 @@ struct RaftPosition {
   bool operator==(const RaftPosition&) const = default;
 };
 
-// An entry that a majority has. `bytes` are there during the call only.
+// An entry that a majority has. It is there during the call only.
 struct CommittedEntry {
   LogPlace place;
-  std::string_view bytes;  // empty if a leader began, or members changed
+  std::string_view bytes;                     // empty if a leader began, or members changed
+  const topicdb_raft_entry* entry = nullptr;  // null: nobody else owns the bytes
+
+  // Has the bytes outlast the call, as a copy only if nobody else owns them.
+  KeptBytes Keep() const;
 };
 
 // Answers what other sites ask. Threads of connections call Answer, also several at once.

@@ -67,7 +67,7 @@ void Reign::Pass(KeptEntry entry) {
 bool Reign::Counts(const KeptEntry& entry) {
   if (successor_ != 0) return true;  // as far as this reign knows
   if (entry.bytes.empty()) return false;
-  const auto decoded = DecodeEntry(entry.bytes);
+  const auto decoded = DecodeEntry(entry.bytes.view());
   if (decoded.ok() && decoded->kind != EntryKind::kLead) return decoded->epoch == term_;
   if (decoded.ok() && entry.place.term == term_) return false;  // it began to lead twice
   // Another reign begins. What cannot be decoded ends this one, too: the follower says what it is.

@@ -16,7 +16,7 @@ namespace topicdb::replication {
 // An entry that a majority has, and its bytes.
 struct KeptEntry {
   LogPlace place;
-  std::string bytes;
+  KeptBytes bytes;
 };
 using KeptEntries = std::deque<KeptEntry>;
 

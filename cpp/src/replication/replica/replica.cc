@@ -129,7 +129,7 @@ void Replica::TakeCommitted(const std::vector<CommittedEntry>& entries) {
     if (awaits_ != 0 && entry.place.index != awaits_) continue;
     awaits_ = 0;
     if (is_whole) unflushed_bytes_ += entry.bytes.size();
-    KeptEntry kept{entry.place, std::string(entry.bytes)};
+    KeptEntry kept{entry.place, entry.Keep()};
     if (reign_ != nullptr) {
       reign_->Pass(std::move(kept));
     } else {
@@ -396,7 +396,7 @@ void Replica::ApplyNext() {
   const std::uint64_t before = copy_.replicated().applied().index;
   bool leads = false;
   if (!entry.bytes.empty() && entry.place.index > before) {
-    const Status applied = copy_.replicated().Apply(entry.place, std::move(entry.bytes));
+    const Status applied = copy_.replicated().Apply(entry.place, entry.bytes.view());
     if (!applied.ok()) return Damage(applied);
     const meta::Applied after = copy_.replicated().applied();
     // The entry with which the present term of this replica begins.

@@ -32,7 +32,7 @@ class KeepingClient : public RaftClient {
   void TakeCommitted(const std::vector<CommittedEntry>& entries) override {
     const MutexLock lock(mutex_);
     for (const CommittedEntry& entry : entries) {
-      entries_.push_back({entry.place, std::string(entry.bytes)});
+      entries_.push_back({entry.place, entry.Keep()});
     }
     changed_.NotifyAll();
   }

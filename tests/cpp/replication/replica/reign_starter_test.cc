@@ -32,7 +32,7 @@ class ReignStarterTest : public testing::Test {
       for (const KeptEntry& entry : client_.AwaitEntry(++index)) {
         if (entry.bytes.empty()) continue;
         ++found;
-        const auto decoded = DecodeEntry(entry.bytes);
+        const auto decoded = DecodeEntry(entry.bytes.view());
         reigns += decoded.ok() && decoded->kind == EntryKind::kLead ? 1 : 0;
       }
       if (found >= count) return reigns;

@@ -45,7 +45,7 @@ class ReignTest : public testing::Test {
   static KeptEntry Begins(LogPlace place) {
     Entry entry;
     entry.kind = EntryKind::kLead;
-    return {place, Encode(entry)};
+    return {place, KeptBytes(Encode(entry))};
   }
 
   const TestDirectory directory_;
@@ -82,7 +82,7 @@ TEST_F(ReignTest, ALargeEntryHasThePlaceOfItsLastPart) {
   std::optional<std::string> whole;
   for (const KeptEntry& entry : entries_) {
     if (entry.bytes.empty()) continue;
-    whole = joiner.Add(entry.bytes).value();
+    whole = joiner.Add(entry.bytes.view()).value();
     ++parts;
   }
   EXPECT_EQ(parts, 4U);
@@ -125,7 +125,7 @@ TEST_F(ReignTest, ItsOwnBeginningDoesNotEndIt) {
 }
 
 TEST_F(ReignTest, WhatCannotBeReadEndsIt) {
-  reign_->Pass({{site_->StatusOf(kGroup)->last + 1, term_ + 1}, "no entry"});
+  reign_->Pass({{site_->StatusOf(kGroup)->last + 1, term_ + 1}, KeptBytes("no entry")});
   EXPECT_TRUE(reign_->is_over());
   EXPECT_EQ(reign_->TakeRest(0).size(), 1U);
 }
