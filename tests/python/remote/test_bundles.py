@@ -21,7 +21,7 @@ from topicdb.remote.client.connection import Connection
 from topicdb.remote.errors import packed
 
 SHARDS = 4
-APPENDS = 100
+APPENDS = 400
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_appends_of_every_kind_stay_in_their_order(
             first_of(db)
             for _ in range(60):
                 kind = chance.choice(kinds)
-                futures += [kind() for _ in range(chance.randint(1, 50))]
+                futures += [kind() for _ in range(chance.randint(1, 200))]
         assert all(receipts(futures))
     assert values(embedded, "t") == expected
     assert sum(map(len, calls)) < len(futures), "some were stored as one"

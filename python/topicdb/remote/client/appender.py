@@ -146,8 +146,9 @@ class Appender:
                     bundle.fail(error)
         except Exception as error:
             again += self._to_repeat(some, error)
+            repeated = set(again)
             for bundle in some:
-                if not bundle.is_over and bundle not in again:
+                if not bundle.is_over and bundle not in repeated:
                     bundle.fail(error)
             if again:
                 time.sleep(REPEAT_PAUSE_S)

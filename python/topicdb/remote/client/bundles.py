@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +27,7 @@ from topicdb.types import Keys, Receipt
 
 ROWS_OF_SMALL_MAX = 16
 """An append with more messages is stored alone, since it gains little from others."""
-SMALL_MIN = 32
+SMALL_MIN = 128
 """Small appends between others are stored as one if at least this many come in a row."""
 TOGETHER_MAX = 10_000
 TOGETHER_BYTES_MAX = 4 << 20
@@ -118,6 +117,41 @@ class Bundle:
             fulfil(one.future, error_after(error, self.is_doubtful))
 
 
+class _Taken:
+    """Appends from the front of a queue that may travel together."""
+
+    def __init__(self, queue: deque[Waiting], bytes_max: int) -> None:
+        self.appends: list[Waiting] = []
+        self._queue = queue
+        self._room = bytes_max
+
+    @property
+    def count(self) -> int:
+        return len(self.appends)
+
+    @property
+    def next(self) -> Waiting:
+        return self._queue[0]
+
+    @property
+    def has_next(self) -> bool:
+        """Returns whether there is another one that may travel with these."""
+        if not self._queue or not self.appends:
+            return bool(self._queue)
+        return self.next.bytes <= self._room and self.next.is_like(self.appends[0])
+
+    def take(self) -> Waiting:
+        taken = self._queue.popleft()
+        self.appends.append(taken)
+        self._room -= taken.bytes
+        return taken
+
+    def put_back(self, count: int) -> None:
+        """Puts the last ones back."""
+        self._queue.extendleft(reversed(self.appends[-count:]))
+        del self.appends[-count:]
+
+
 class Bundler:
     """Decides which appends travel in one call, and which of them the server stores as one.
 
@@ -164,23 +198,21 @@ class Bundler:
 
     def bundles_of(self, queue: deque[Waiting]) -> list[Bundle]:
         """Takes appends that may travel together from the front of a queue, and bundles them."""
-        some: list[Waiting] = []
-        size = 0
-        while queue and len(some) < TOGETHER_MAX:
-            size += queue[0].bytes
-            if some and (size > self._bytes_max or not queue[0].is_like(some[0])):
-                break
-            some.append(queue.popleft())
-        small = sum(1 for _ in takewhile(lambda one: one.shard is not None, some))
-        is_run = small == len(some) or small >= SMALL_MIN
-        taken = small if is_run else _start_of_run(some)
-        queue.extendleft(reversed(some[taken:]))
-        if not is_run:
-            return [self.bundle([one]) for one in some[:taken]]
-        by_shard: dict[int | None, list[Waiting]] = {}
-        for one in some[:taken]:
-            by_shard.setdefault(one.shard, []).append(one)
-        return [self.bundle(members) for members in by_shard.values()]
+        some = _Taken(queue, self._bytes_max)
+        while some.count < TOGETHER_MAX and some.has_next and some.next.shard is not None:
+            some.take()
+        is_long = some.count >= SMALL_MIN
+        if some.count > 0 and (is_long or not some.has_next or some.next.shard is not None):
+            by_shard: dict[int | None, list[Waiting]] = {}
+            for one in some.appends:
+                by_shard.setdefault(one.shard, []).append(one)
+            return [self.bundle(members) for members in by_shard.values()]
+        run = 0  # small appends at the end
+        while some.count < BUNDLES_MAX and run < SMALL_MIN and some.has_next:
+            run = 0 if some.take().shard is None else run + 1
+        if run == SMALL_MIN:
+            some.put_back(run)  # they become a bundle later
+        return [self.bundle([one]) for one in some.appends]
 
     def bundle(self, members: Sequence[Waiting]) -> Bundle:
         """Returns a bundle of appends, none of which may be stored or on its way."""
@@ -212,17 +244,6 @@ class Bundler:
             return None
         shards = {_core.shard_of(topic, self._shards) for topic in topics}
         return shards.pop() if len(shards) == 1 else None
-
-
-def _start_of_run(some: Sequence[Waiting]) -> int:
-    """Returns where the first long run of small appends begins, or how many appends there are."""
-    start = 0
-    for number, one in enumerate(some):
-        if one.shard is None:
-            start = number + 1
-        elif number + 1 - start == SMALL_MIN:
-            return start
-    return len(some)
 
 
 def table_of_bundles(bundles: Sequence[Bundle]) -> pa.Table:
