@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from served import lose_answer, lose_call, serving
-from support import PATIENCE_S
+from support import PATIENCE_S, wait_until
 
 import topicdb
 from topicdb.remote.client.connection import Connection
@@ -40,8 +41,8 @@ def held(patch: pytest.MonkeyPatch) -> Iterator[list[list[int]]]:
 
     def wait(self: Connection, method: str, *args: Any, **options: Any) -> Any:
         if method == "append_async":
-            assert go.wait(PATIENCE_S)
             calls.append(args[1])
+            assert go.wait(PATIENCE_S)
         return call(self, method, *args, **options)
 
     patch.setattr(Connection, "call", wait)
@@ -51,9 +52,10 @@ def held(patch: pytest.MonkeyPatch) -> Iterator[list[list[int]]]:
         go.set()
 
 
-def first_of(db: topicdb.Database) -> None:
-    """Queues an append that is on its way alone, so that those behind it wait for it."""
+def first_of(db: topicdb.Database, calls: list[list[int]]) -> None:
+    """Begins an append, and returns once it is on its way, so that those behind it wait for it."""
     db.append_async([("first", 0, b"")], id="first")
+    wait_until(lambda: calls)
 
 
 def receipts(futures: list[Future[topicdb.Receipt]]) -> list[topicdb.Receipt]:
@@ -81,17 +83,17 @@ def test_small_appends_of_a_shard_are_one_commit(
     topics = [f"t/{number}" for number in range(APPENDS)]
     with serving(embedded) as server, topicdb.connect(server.url) as db:
         with held(monkeypatch) as calls:
-            first_of(db)
+            first_of(db, calls)
             # The second message of an append goes where the first one goes.
             futures = [db.append_async([(one, 1, b"1"), (one, 1, b"2")]) for one in topics]
         told = receipts(futures)
-    assert len(calls) <= 3 and sum(map(len, calls)) <= 1 + 2 * SHARDS
+    appends = Counter(topicdb.shard_of(topic, SHARDS) for topic in topics)
+    assert calls == [[1], [2 * count for count in appends.values()]]
     for topic, receipt in zip(topics, told, strict=True):
         assert receipt.count == 2 and receipt.durability == "os" and not receipt.repeated
         assert list(receipt.serials) == [topicdb.shard_of(topic, SHARDS)]
         assert values(embedded, topic) == [b"1", b"2"]
-    assert {receipt.count for receipt in told} == {2}
-    assert len({next(iter(one.serials.items())) for one in told}) <= 2 * SHARDS
+    assert len({next(iter(one.serials.items())) for one in told}) == SHARDS
     told[0].serials.clear()
     assert all(one.serials for one in told[1:]), "each has its own"
 
@@ -120,13 +122,24 @@ def test_appends_of_every_kind_stay_in_their_order(
             lambda: db.append_async(rows(1), durability="none"),
         ]
         with held(monkeypatch) as calls:
-            first_of(db)
+            first_of(db, calls)
             for _ in range(60):
                 kind = chance.choice(kinds)
                 futures += [kind() for _ in range(chance.randint(1, 200))]
         assert all(receipts(futures))
     assert values(embedded, "t") == expected
     assert sum(map(len, calls)) < len(futures), "some were stored as one"
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_the_id_of_an_append_is_the_one_that_was_given(
+    embedded: topicdb.Database, servers: int
+) -> None:
+    with serving(embedded) as server, topicdb.connect([server.url] * servers) as db:
+        told = receipts([db.append_async([("t", 1, b"1")], id="given") for _ in range(3)])
+        assert [one.repeated for one in told] == [False, True, True]
+        assert db.append([("t", 1, b"1")], id="given").repeated
+    assert values(embedded, "t") == [b"1"]
 
 
 def test_a_message_that_is_refused_keeps_no_other_away(
@@ -138,7 +151,7 @@ def test_a_message_that_is_refused_keeps_no_other_away(
         topicdb.connect(server.url) as db,
     ):
         with held(monkeypatch) as calls:
-            first_of(db)
+            first_of(db, calls)
             futures = [
                 db.append_async([(f"t/{number}", int(number % 10 == 5), b"%d" % number)])
                 for number in range(APPENDS)
@@ -151,7 +164,7 @@ def test_a_message_that_is_refused_keeps_no_other_away(
                 assert future.result(PATIENCE_S).count == 1
         expected = [b"%d" % number for number in range(APPENDS) if number % 10 != 5]
         assert values(timeless, "t/#") == expected
-        assert [1] * APPENDS in calls
+        assert calls == [[1], [APPENDS], [1] * APPENDS]
 
 
 @pytest.mark.parametrize("lose", [lose_answer, lose_call])

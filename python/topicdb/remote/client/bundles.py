@@ -79,7 +79,7 @@ class Bundle:
 
     def __init__(self, members: Sequence[Waiting], id: str | None) -> None:
         self.members = members
-        self.id = members[0].id if id is None else id
+        self.id = id
         self.rows = sum(one.rows for one in members)
         self.bytes = sum(one.bytes for one in members)
         self.is_doubtful = False  # whether an attempt was not answered
@@ -216,7 +216,8 @@ class Bundler:
 
     def bundle(self, members: Sequence[Waiting]) -> Bundle:
         """Returns a bundle of appends, none of which may be stored or on its way."""
-        return Bundle(members, id_for(self._connection))
+        given = members[0].id
+        return Bundle(members, id_for(self._connection) if given is None else given)
 
     def call_of(self, bundles: deque[Bundle]) -> list[Bundle]:
         """Takes what goes into one call from the front of a queue of bundles.
