@@ -164,7 +164,7 @@ class Bundler:
         self._connection = connection
         schema = connection.hello["schema"]
         self._shards: int = schema["shards"]
-        self._is_by_topic: bool = schema["shard_by"] == "topic"
+        self._is_by_topic: bool = schema.get("shard_by", "topic") == "topic"
         # A call has some bytes beside its messages, for which the other half is more than enough.
         self._bytes_max = min(TOGETHER_BYTES_MAX, connection.hello["append_bytes_max"] // 2)
 
